@@ -81,7 +81,7 @@ export async function publishedKey(diagnosis: Diagnosis): Promise<string> {
   const { tenant, context, publishedKeys } = diagnosis;
   const source = loginOf(tenant).keys ?? { kind: 'url', url: publishedKeys ?? tenant.authUrl };
   await diagnosis.ask(tenant.keysOption, source.kind === 'url' ? source.url : tenant.authUrl, (deadline) =>
-    context.get(OpenIdProvider).keysFor(tenant, undefined, deadline),
+    context.get(OpenIdProvider).keysOf(tenant, deadline),
   );
   const ours = await namesOf(diagnosis, source);
   const url = publishedKeys ?? (source.kind === 'url' ? source.url : undefined);

@@ -37,9 +37,9 @@ import { safeReturnTo } from './return-to.js';
 const ADVICE =
   'this login was finished before, has expired or was replaced by newer ones: start the login again';
 
+/** Of a login route on another host than `redirectUri`, or of a user who changed the browser. */
 const NO_COOKIE =
-  'the browser sent no login cookie: this login was finished before, has expired, or started on another host or in another ' +
-  'browser: start the login again';
+  'no login cookie; the login was finished before, has expired, or started on another host or in another browser';
 
 export interface LoginTarget {
   eventId: string | undefined;
@@ -130,12 +130,8 @@ export class LoginService {
       const tenant = await this.tenants.get(pending.tenant);
       checkSameProvider(tenant, pending);
       const verified = await this.callback.verify(tenant, pending, parameters);
-      const state = await this.session.establish(
-        http,
-        tenant,
-        { ...verified, former: pending.former },
-        storeIdentity,
-      );
+      const login = { ...verified, former: pending.former };
+      const state = await this.session.establish(http, tenant, login, storeIdentity);
       publish('login', () => ({ tenant: tenant.key, outcome: 'succeeded' }));
       return state;
     } catch (error) {
@@ -160,12 +156,10 @@ export class LoginService {
     this.log.report(this.tenants.peek(this.tenants.onlyKey ?? ''), {
       cause: 'callback cookie',
       options: ['login.redirectUri'],
-      message:
-        'the callback is refused (state): it brought no login cookie; the login started on another host or in another browser, ' +
-        'has expired or was finished before',
+      message: `the callback is refused (state): it brought ${NO_COOKIE}`,
       isUnverified: true,
     });
-    throw new LoginFailedError('state', NO_COOKIE);
+    throw new LoginFailedError('state', `the browser sent ${NO_COOKIE}: start the login again`);
   }
 
   /**
@@ -174,13 +168,11 @@ export class LoginService {
    */
   async #spend(http: HttpContext, pending: PendingLogin, { error }: CallbackParameters): Promise<void> {
     this.#pending.clear(http, pending);
-    const { states } = this;
+    const { state } = pending;
     const { loginTtl } = this.#cookies;
-    const isFirst =
-      error === undefined
-        ? await states.spend(pending.state, loginTtl)
-        : states.spendHere(pending.state, loginTtl);
-    if (!isFirst) {
+    const spent =
+      error === undefined ? this.states.spend(state, loginTtl) : this.states.spendHere(state, loginTtl);
+    if (!(await spent)) {
       throw new LoginFailedError('state', ADVICE, { tenant: pending.tenant });
     }
   }

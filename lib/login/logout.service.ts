@@ -15,7 +15,6 @@ import type { ExhibitorSettings } from '../options/exhibitor-settings.js';
 import { isIdentityOf } from '../session/identity-reader.service.js';
 import { IdentitySession } from '../session/identity-session.service.js';
 import { EndedLogins } from '../store/ended-logins.service.js';
-import type { ProviderLogout } from '../store/logout-names.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
 import { browserLoginOf, type Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
@@ -89,12 +88,11 @@ export class LogoutService {
     const token = readLogoutToken(http);
     const addressed = this.#addresseesOf(token);
     const tenants = addressed.length > 0 ? addressed : [await this.tenants.resolve(await tenantKey())];
-    const verified = await Promise.allSettled(tenants.map((tenant) => this.#verify(tenant, token)));
-    const logouts = verified.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
-    const taken = await Promise.all(logouts.map((logout) => this.ended.endAtProvider(logout)));
-    const failures = verified.flatMap((one) => (one.status === 'rejected' ? [one.reason as unknown] : []));
+    const results = await Promise.allSettled(tenants.map((tenant) => this.#record(tenant, token)));
+    const taken = results.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
+    const failures = results.flatMap((one) => (one.status === 'rejected' ? [one.reason as unknown] : []));
     // Where the keys of one cannot be read, the provider must send the token again. Refusals count where no tenant accepts the token.
-    const refused = logouts.length === 0 ? failures[0] : undefined;
+    const refused = taken.length === 0 ? failures[0] : undefined;
     const failure = failures.find((error) => !isRefusal(error)) ?? refused;
     if (failure !== undefined) {
       throw failure;
@@ -114,11 +112,11 @@ export class LogoutService {
     return [...new Map(addressed.map((tenant) => [tenant.registration, tenant])).values()];
   }
 
-  async #verify(tenant: Tenant, token: string): Promise<ProviderLogout> {
+  async #record(tenant: Tenant, token: string): Promise<boolean> {
     const { payload } = await this.deadlines.within(tenant.http.deadline, (deadline) =>
       this.validator.verify(tenant, { use: 'logout_token', token }, deadline),
     );
-    return logoutOf(payload, tenant.registration, this.clock.epochMs());
+    return this.ended.endAtProvider(logoutOf(payload, tenant.registration, this.clock.epochMs()));
   }
 
   /** `undefined` where the tenant has no `endSession`, or the provider has no such endpoint. */
@@ -136,7 +134,17 @@ export class LogoutService {
       return undefined;
     }
     const idToken = await this.session.idTokenOf(http, identity);
-    return addressOf(endpoint, idToken, clientId, postLogoutRedirectUri);
+    // No `state`: nothing would check it, since the page after the logout does nothing.
+    const url = new URL(endpoint);
+    if (idToken === undefined) {
+      url.searchParams.set('client_id', clientId);
+    } else {
+      url.searchParams.set('id_token_hint', idToken);
+    }
+    if (postLogoutRedirectUri !== undefined) {
+      url.searchParams.set('post_logout_redirect_uri', postLogoutRedirectUri);
+    }
+    return url.href;
   }
 }
 
@@ -151,23 +159,4 @@ function readLogoutToken({ request: { method, body } }: HttpContext): string {
 /** The token is not for this tenant. It may be for another one of the same issuer and client. */
 function isRefusal(error: unknown): boolean {
   return error instanceof LoginFailedError && error.reason !== 'provider';
-}
-
-/** There is no `state`: nothing would check it, since the page after the logout does nothing. */
-function addressOf(
-  endpoint: string,
-  idToken: string | undefined,
-  clientId: string,
-  postLogoutRedirectUri: string | undefined,
-): string {
-  const url = new URL(endpoint);
-  if (idToken === undefined) {
-    url.searchParams.set('client_id', clientId);
-  } else {
-    url.searchParams.set('id_token_hint', idToken);
-  }
-  if (postLogoutRedirectUri !== undefined) {
-    url.searchParams.set('post_logout_redirect_uri', postLogoutRedirectUri);
-  }
-  return url.href;
 }

@@ -1,4 +1,4 @@
-import { createPublicKey } from 'node:crypto';
+import { createPublicKey, type KeyObject } from 'node:crypto';
 import type { CompactVerifyGetKey, JWK } from 'jose';
 import { LoginFailedError } from '../errors/login-failed.error.js';
 import { isRecord } from '../model/json-values.js';
@@ -15,8 +15,6 @@ export interface KeySet {
 /**
  * The public signature keys of a JWKS. Unknown, unreadable, short, giant, symmetric and private keys are passed over, so that one bad
  * key does not make every login fail.
- *
- * @throws {LoginFailedError} `provider` where it is no JWKS, has more than {@link MOST_KEYS} keys, or has no usable key
  */
 export async function keySetOf(jwks: unknown): Promise<KeySet> {
   const published: unknown[] = isRecord(jwks) && Array.isArray(jwks['keys']) ? jwks['keys'] : [];
@@ -29,6 +27,11 @@ export async function keySetOf(jwks: unknown): Promise<KeySet> {
   }
   const { createLocalJWKSet } = await import('jose');
   return { kids: new Set(keys.map(({ kid }) => kid)), getKey: createLocalJWKSet({ keys }) };
+}
+
+/** A PEM has no `kid`: it is the key for every `kid`. */
+export async function pemKeySet(key: KeyObject): Promise<KeySet> {
+  return { kids: new Set(), getKey: () => key };
 }
 
 /** RSA keys need 2048 bits (RFC 7518 §3.3). Node reads an unreadable modulus as one of length 0. */

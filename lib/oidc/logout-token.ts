@@ -3,27 +3,20 @@ import { isRecord } from '../model/json-values.js';
 import type { LoginSettings } from '../options/tenant-settings.js';
 import type { Refusal } from '../problems/problem.interface.js';
 import type { ProviderLogout } from '../store/logout-names.js';
-import {
-  described,
-  isLogoutTokenType,
-  isText,
-  issueFailure,
-  logoutEventOf,
-  wrongIssuer,
-} from './check-claims.js';
+import { described, isText, issueFailure, logoutEventOf, wrongIssuer } from './check-claims.js';
 
-type LogoutTokenExpectation = Pick<LoginSettings, 'issuer' | 'clientId' | 'clockTolerance'>;
+/** A provider may send `logout+jwt`, `JWT` or none. */
+const ACCEPTED_TYPES = ['jwt', 'logout+jwt', 'application/logout+jwt'];
 
 /**
  * Why a logout token is refused; `undefined` where it is valid. Rules of OpenID Connect Back-Channel Logout 1.0 §2.6.
  *
- * @param typ of the header; a provider may send `logout+jwt`, `JWT` or none
  * @param now seconds since 1970
  */
 export function logoutTokenFailure(
   claims: JWTPayload,
   typ: string | undefined,
-  expected: LogoutTokenExpectation,
+  expected: Pick<LoginSettings, 'issuer' | 'clientId' | 'clockTolerance'>,
   now: number,
 ): Refusal | undefined {
   if (claims.iss !== expected.issuer) {
@@ -37,14 +30,18 @@ export function logoutTokenFailure(
       received: `aud ${described(claims.aud)}`,
     };
   }
-  if (!isAcceptedType(typ) || !isRecord(logoutEventOf(claims)) || !isText(claims.jti)) {
+  if (
+    !ACCEPTED_TYPES.includes(String(typ ?? 'jwt').toLowerCase()) ||
+    !isRecord(logoutEventOf(claims)) ||
+    !isText(claims.jti)
+  ) {
     return { reason: 'token_type' };
   }
   if (Object.hasOwn(claims, 'nonce')) {
     return { reason: 'nonce' };
   }
-  const { sub, sid } = claims;
-  if ((sub === undefined && sid === undefined) || !isTextOrAbsent(sub) || !isTextOrAbsent(sid)) {
+  const names = [claims.sub, claims['sid']].filter((name) => name !== undefined);
+  if (names.length === 0 || !names.every(isText)) {
     return { reason: 'subject' };
   }
   return issueFailure(claims, expected.clockTolerance, now);
@@ -69,14 +66,4 @@ export function logoutOf({ sub, sid, iat }: JWTPayload, registration: string, no
 export function isAddressedTo(claims: JWTPayload, issuer: string, clientId: string | undefined): boolean {
   const [audience, ...others] = [claims.aud].flat();
   return claims.iss === issuer && clientId !== undefined && audience === clientId && others.length === 0;
-}
-
-function isAcceptedType(typ: unknown): boolean {
-  return (
-    typ === undefined || (typeof typ === 'string' && (typ.toLowerCase() === 'jwt' || isLogoutTokenType(typ)))
-  );
-}
-
-function isTextOrAbsent(value: unknown): boolean {
-  return value === undefined || isText(value);
 }

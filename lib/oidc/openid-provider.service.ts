@@ -1,16 +1,16 @@
 import { Inject, Injectable } from '@nestjs/common';
-import type { CompactVerifyGetKey } from 'jose';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
-import { LoginFailedError, type LoginFailureReason } from '../errors/login-failed.error.js';
+import { LoginFailedError } from '../errors/login-failed.error.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import type { ExhibitorSettings } from '../options/exhibitor-settings.js';
 import { MOST_KEYS, type KeySource } from '../options/key-source.js';
+import type { Refusal } from '../problems/problem.interface.js';
 import { ProblemLog } from '../problems/problem-log.service.js';
 import type { EndpointName, Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import { Deadlines, type Deadline } from '../time/deadline.js';
 import { Transport } from '../transport/transport.service.js';
-import { keySetOf, type KeySet } from './key-set.js';
+import { keySetOf, pemKeySet, type KeySet } from './key-set.js';
 import {
   metadataUrl,
   parseMetadata,
@@ -41,19 +41,22 @@ export class OpenIdProvider {
   readonly #fixedKeys = new WeakMap<KeySource, Promise<KeySet>>();
 
   constructor(
-    @Inject(CHECKED_OPTIONS) { settings }: Pick<CheckedOptions, 'settings'>,
-    @Inject(Transport) private readonly transport: Pick<Transport, 'send' | 'dispatcherOf'>,
-    @Inject(Deadlines) private readonly deadlines: Pick<Deadlines, 'within'>,
+    @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
+    @Inject(Transport) private readonly transport: Transport,
+    @Inject(Deadlines) private readonly deadlines: Deadlines,
     @Inject(Clock) clock: Clock,
-    @Inject(ProblemLog) private readonly log: Pick<ProblemLog, 'report'>,
+    @Inject(ProblemLog) private readonly log: ProblemLog,
   ) {
     this.#allowedOrigins = settings.allowedOrigins;
     this.#metadata = new PublishedDocuments(clock);
     this.#keys = new PublishedDocuments(clock);
   }
 
-  async urlOf(tenant: Tenant, name: 'authorize' | 'token' | 'userinfo', deadline: Deadline): Promise<string> {
-    return (await this.findUrl(tenant, name, deadline)) ?? refuse(tenant, `names no ${name} endpoint`);
+  async urlOf(tenant: Tenant, name: 'authorize' | 'token', deadline: Deadline): Promise<string> {
+    return (
+      (await this.findUrl(tenant, name, deadline)) ??
+      this.#refuseMetadata(tenant, `names no ${name} endpoint`)
+    );
   }
 
   /** The URL of an endpoint; `undefined` where the provider has none. */
@@ -75,90 +78,64 @@ export class OpenIdProvider {
   }
 
   /**
-   * The keys for a token whose header has this `kid`. They are fetched again where none has it, and where its signature fits none
-   * of `used`. The answer is `used` where there are no newer ones.
+   * The keys of the provider.
+   *
+   * @param useless keys of which none verifies a token: published ones are fetched again. The answer is the same where there are no
+   * newer ones
    */
-  async keysFor(
-    tenant: Tenant,
-    kid: string | undefined,
-    deadline: Deadline,
-    used?: CompactVerifyGetKey,
-  ): Promise<CompactVerifyGetKey> {
-    const source = await this.#keySourceOf(tenant, deadline);
-    if (source.kind === 'pem') {
-      return used ?? (() => source.key);
-    }
-    if (source.kind === 'jwks') {
-      const fixed = this.#fixedKeys.get(source) ?? keySetOf(source.jwks);
+  async keysOf(tenant: Tenant, deadline: Deadline, useless?: KeySet): Promise<KeySet> {
+    const source = tenant.login?.keys ?? {
+      kind: 'url',
+      url:
+        (await this.#discoveredUrl(tenant, 'keys', deadline)) ??
+        this.#refuseMetadata(tenant, 'names no keys'),
+    };
+    if (source.kind !== 'url') {
+      const fixed =
+        this.#fixedKeys.get(source) ??
+        (source.kind === 'pem' ? pemKeySet(source.key) : keySetOf(source.jwks));
       this.#fixedKeys.set(source, fixed);
-      return (await fixed).getKey;
+      return this.#usable(tenant, fixed);
     }
-    const keys = await this.#publishedKeys(tenant, source.url, deadline);
-    const useless = lacksKey(keys, kid, used);
-    return (useless ? await this.#publishedKeys(tenant, source.url, deadline, keys) : keys).getKey;
+    const { url } = source;
+    const fetch = async (): Promise<KeySet> =>
+      this.#usable(tenant, keySetOf(await this.#fetch('keys', tenant, url)));
+    return this.#keys.read(this.#nameOf(tenant, url), tenant, deadline, fetch, useless);
   }
 
-  async #keySourceOf(tenant: Tenant, deadline: Deadline): Promise<KeySource> {
-    const set = tenant.login?.keys;
-    if (set !== undefined) {
-      return set;
+  /** Reports keys that cannot be used. */
+  async #usable(tenant: Tenant, keys: Promise<KeySet>): Promise<KeySet> {
+    try {
+      return await keys;
+    } catch (error) {
+      this.log.report(tenant, {
+        cause: 'keys',
+        options: [tenant.keysOption],
+        message: `${NAMES.keys} cannot be used`,
+        expected: `a JWKS of at most ${MOST_KEYS} keys, one of them a public signing key`,
+      });
+      throw error;
     }
-    const url = await this.#discoveredUrl(tenant, 'keys', deadline);
-    return { kind: 'url', url: url ?? refuse(tenant, 'names no keys') };
   }
 
   /** The URL that the metadata names; `undefined` where it names none. */
   async #discoveredUrl(tenant: Tenant, name: MetadataUrl, deadline: Deadline): Promise<string | undefined> {
     const metadata = await this.#metadataOf(tenant, deadline);
     const url = publishedUrl(metadata, name, tenant.key, this.#allowedOrigins);
-    if (typeof url !== 'object') {
-      return url;
-    }
-    this.log.report(tenant, {
-      cause: `metadata ${name}`,
-      options: ['login.discovery'],
-      message: `${NAMES.metadata} names an address that is not accepted`,
-      ...url,
-    });
-    return refuse(tenant, 'names an address that is not accepted');
+    return typeof url === 'object'
+      ? this.#refuseMetadata(tenant, `names an address for ${name} that is not accepted`, url)
+      : url;
   }
 
   #metadataOf(tenant: Tenant, deadline: Deadline): Promise<Metadata> {
     const issuer = tenant.login?.issuer ?? '';
     const fetch = async (): Promise<Metadata> => {
       const metadata = parseMetadata(await this.#fetch('metadata', tenant, metadataUrl(issuer)), issuer);
-      if ('reason' in metadata) {
-        // Also where the last good metadata is used meanwhile.
-        const { reason, received } = metadata;
-        this.log.report(tenant, {
-          cause: 'metadata',
-          options: METADATA_OPTIONS,
-          message: `${NAMES.metadata} cannot be used (${reason})`,
-          expected: `issuer ${issuer}`,
-          received,
-        });
-        return refuse(tenant, `cannot be used (${reason})`, reason);
-      }
-      return metadata;
+      return 'reason' in metadata
+        ? this.#refuseMetadata(tenant, `cannot be used (${metadata.reason})`, metadata)
+        : metadata;
     };
     return this.#metadata.read(this.#nameOf(tenant, issuer), tenant, deadline, fetch);
-  }
-
-  #publishedKeys(tenant: Tenant, url: string, deadline: Deadline, useless?: KeySet): Promise<KeySet> {
-    const fetch = async (): Promise<KeySet> => {
-      const keys = keySetOf(await this.#fetch('keys', tenant, url));
-      // Also where the last good keys are used meanwhile.
-      keys.catch(() =>
-        this.log.report(tenant, {
-          cause: 'keys',
-          options: [tenant.keysOption],
-          message: `${NAMES.keys} cannot be used`,
-          expected: `a JWKS of at most ${MOST_KEYS} keys, one of them a public signing key`,
-        }),
-      );
-      return keys;
-    };
-    return this.#keys.read(this.#nameOf(tenant, url), tenant, deadline, fetch, useless);
   }
 
   /** The body of a document, under the limits of the tenant that asks. */
@@ -169,14 +146,26 @@ export class OpenIdProvider {
       usableReply(this.transport.send(tenant, request, deadline), NAMES[operation]),
     );
     if (status !== 200) {
-      const missing =
-        operation === 'keys'
-          ? { options: [tenant.keysOption], message: 'the address of the keys does not answer them' }
-          : { options: METADATA_OPTIONS, message: `${NAMES.metadata} was not found` };
-      this.log.report(tenant, { cause: operation, ...missing, received: `status ${status}` });
+      const options = operation === 'keys' ? [tenant.keysOption] : METADATA_OPTIONS;
+      const message = `${NAMES[operation]} could not be found`;
+      this.log.report(tenant, { cause: operation, options, message, received: `status ${status}` });
       throw unusableReply(NAMES[operation], tenant.key);
     }
     return body;
+  }
+
+  #refuseMetadata(tenant: Tenant, why: string, refusal: Refusal = { reason: 'provider' }): never {
+    const { reason, option, expected, received } = refusal;
+    const options = option === undefined ? ['login.discovery'] : METADATA_OPTIONS;
+    const message = `${NAMES.metadata} ${why}`;
+    this.log.report(tenant, {
+      cause: `metadata ${why}`,
+      options,
+      message,
+      expected,
+      received,
+    });
+    throw new LoginFailedError(reason, message, { tenant: tenant.key });
   }
 
   /** Name of a document. What a proxy of one tenant answers is not for the others. */
@@ -186,14 +175,6 @@ export class OpenIdProvider {
   }
 }
 
-/** True where none of these keys fits: they were tried, as `used`, or none has the `kid`. */
-function lacksKey(keys: KeySet, kid: string | undefined, used: CompactVerifyGetKey | undefined): boolean {
-  if (used !== undefined) {
-    return keys.getKey === used;
-  }
-  return kid !== undefined && !keys.kids.has(kid);
-}
-
 const dispatcherIds = new WeakMap<object, number>();
 let lastDispatcherId = 0;
 
@@ -201,10 +182,6 @@ function idOf(dispatcher: object): number {
   const id = dispatcherIds.get(dispatcher) ?? (lastDispatcherId += 1);
   dispatcherIds.set(dispatcher, id);
   return id;
-}
-
-function refuse(tenant: Tenant, why: string, reason: LoginFailureReason = 'provider'): never {
-  throw new LoginFailedError(reason, `${NAMES.metadata} ${why}`, { tenant: tenant.key });
 }
 
 /**

@@ -1,7 +1,9 @@
 import * as v from 'valibot';
 import { isRecord } from '../model/json-values.js';
 import { endpointUrl, isAllowedUrl, type AllowedOrigins } from '../options/value-schemas.js';
+import type { Refusal } from '../problems/problem.interface.js';
 import type { EndpointName } from '../tenants/tenant.js';
+import { described } from './check-claims.js';
 
 /** Members of the metadata that are used (OpenID Connect Discovery 1.0 §3, RP-Initiated Logout 1.0 §2.1). */
 const MEMBERS: Readonly<Record<EndpointName | 'keys', string>> = {
@@ -14,12 +16,6 @@ const MEMBERS: Readonly<Record<EndpointName | 'keys', string>> = {
 
 export type MetadataUrl = keyof typeof MEMBERS;
 
-/** A URL that must not be used, with what was expected and received. */
-export interface RefusedUrl {
-  expected: string;
-  received: string;
-}
-
 /** The metadata of a provider, as far as it is used. It never adds algorithms or kinds of client authentication. */
 export interface Metadata {
   /** As published: {@link publishedUrl} checks one. */
@@ -28,51 +24,45 @@ export interface Metadata {
   sendsIss: boolean;
 }
 
-/** Metadata that must not be used; `received` is its issuer. */
-export interface RefusedMetadata {
-  reason: 'provider' | 'issuer';
-  received: string;
-}
-
 /**
  * Reads the metadata of a provider. Its issuer must be the configured one, character by character (Discovery 1.0 §4.3).
  */
-export function parseMetadata(body: unknown, issuer: string): Metadata | RefusedMetadata {
+export function parseMetadata(body: unknown, issuer: string): Metadata | Refusal {
+  const [option, expected] = ['login.issuer', `issuer ${issuer}`];
   if (!isRecord(body)) {
-    return { reason: 'provider', received: 'no object' };
+    return { reason: 'provider', option, expected, received: 'no object' };
   }
   if (body['issuer'] !== issuer) {
-    return { reason: 'issuer', received: `issuer ${shown(body['issuer'])}` };
+    return { reason: 'issuer', option, expected, received: `issuer ${described(body['issuer'])}` };
   }
   const urls = Object.fromEntries(Object.entries(MEMBERS).map(([name, member]) => [name, body[member]]));
   return { urls, sendsIss: body['authorization_response_iss_parameter_supported'] === true };
 }
 
 /**
- * A URL of the metadata; `undefined` where there is none. The rules are those for URLs of the options, since secrets and codes are sent
- * there.
+ * A URL of the metadata; `undefined` where there is none. The rules are those for URLs of the options, since secrets and codes are
+ * sent there.
  */
 export function publishedUrl(
   { urls }: Metadata,
   name: MetadataUrl,
   tenantKey: string,
   allowedOrigins: AllowedOrigins | undefined,
-): string | RefusedUrl | undefined {
-  const value = urls[name] ?? undefined;
-  if (value === undefined) {
+): string | Refusal | undefined {
+  const value = urls[name];
+  if (value === undefined || value === null) {
     return undefined;
   }
   const parsed = v.safeParse(endpointUrl, value);
   if (!parsed.success) {
-    return { expected: `${MEMBERS[name]} ${parsed.issues[0].message}`, received: shown(value) };
+    const expected = `${MEMBERS[name]} ${parsed.issues[0].message}`;
+    return { reason: 'provider', expected, received: described(value) };
   }
-  return isAllowedUrl(parsed.output, tenantKey, allowedOrigins)
-    ? parsed.output
-    : { expected: `${MEMBERS[name]} on one of allowedOrigins`, received: parsed.output };
-}
-
-function shown(value: unknown): string {
-  return typeof value === 'string' ? value : typeof value;
+  if (!isAllowedUrl(parsed.output, tenantKey, allowedOrigins)) {
+    const expected = `${MEMBERS[name]} on one of allowedOrigins`;
+    return { reason: 'provider', expected, received: parsed.output };
+  }
+  return parsed.output;
 }
 
 /** Discovery 1.0 §4: a trailing slash is removed from the issuer, so that two issuers may have one address. */

@@ -24,10 +24,10 @@ const MOST = 10_000;
 
 interface Published<T> {
   good?: { value: T; fetchedAt: number };
-  fetching?: Promise<T> | undefined;
-  /** Of the last fetch. */
-  failure?: unknown;
-  pausedUntil: number;
+  /** Under way, or done. */
+  lastFetch?: Promise<T>;
+  /** There is none before: while one is under way, and in the pause after it. */
+  nextFetchAt: number;
 }
 
 /** Documents that providers publish, keys or metadata: one of each name, for all tenants that use it. */
@@ -51,7 +51,7 @@ export class PublishedDocuments<T> {
     fetch: () => Promise<T>,
     useless?: T,
   ): Promise<T> {
-    const known: Published<T> = this.#known.get(name) ?? { pausedUntil: 0 };
+    const known: Published<T> = this.#known.get(name) ?? { nextFetchAt: 0 };
     this.#known.set(name, known);
     const now = this.clock.now();
     const good = known.good && now < known.good.fetchedAt + LAST_GOOD ? known.good : undefined;
@@ -59,11 +59,12 @@ export class PublishedDocuments<T> {
     if (good !== undefined && now < good.fetchedAt + FRESH && !isUseless) {
       return good.value;
     }
-    if (known.fetching === undefined && now >= known.pausedUntil) {
-      known.fetching = this.#fetch(known, fetch, isUseless);
+    if (known.lastFetch === undefined || now >= known.nextFetchAt) {
+      known.nextFetchAt = Infinity;
+      known.lastFetch = this.#fetch(known, fetch, isUseless);
     }
     try {
-      return await deadline.race(known.fetching ?? Promise.reject(known.failure));
+      return await deadline.race(known.lastFetch);
     } catch (error) {
       if (good !== undefined) {
         return good.value;
@@ -76,14 +77,11 @@ export class PublishedDocuments<T> {
     try {
       const value = await fetch();
       known.good = { value, fetchedAt: this.clock.now() };
-      known.pausedUntil = isUseless ? this.clock.now() + PAUSE : 0;
+      known.nextFetchAt = isUseless ? this.clock.now() + PAUSE : 0;
       return value;
     } catch (error) {
-      known.failure = error;
-      known.pausedUntil = this.clock.now() + PAUSE;
+      known.nextFetchAt = this.clock.now() + PAUSE;
       throw error;
-    } finally {
-      known.fetching = undefined;
     }
   }
 }

@@ -69,67 +69,58 @@ export class TokenValidator {
 
   /** As {@link validate}, for tokens of every use: their signature, then their claims. @internal */
   async verify(tenant: Tenant, given: GivenToken, deadline: Deadline): Promise<VerifiedToken> {
+    const { use, token, isFromProvider = false } = given;
     const login = loginOf(tenant);
     const rules = rulesFor(given, login, tenant.key);
-    const verified = await this.#verifySignature(tenant, login, given, deadline);
+    let verified: VerifiedToken;
+    try {
+      verified = await this.#verifySignature(tenant, login.algorithms, token, deadline);
+    } catch (error) {
+      if (!(error instanceof LoginFailedError)) {
+        throw error;
+      }
+      const { reason, message } = error;
+      // Any other reason is about the keys, and reported where they are read.
+      if (reason === 'algorithm' || reason === 'signature') {
+        this.#report(tenant, use, signatureRefusal(reason, token, login), !isFromProvider);
+      }
+      throw new LoginFailedError(reason, message, { tenant: tenant.key });
+    }
     const refusal = rules(verified, this.clock.epochMs() / 1000);
     if (refusal === undefined) {
       return verified;
     }
     const { reason } = refusal;
     // Clients send expired tokens all the time.
-    if (given.isFromProvider === true || (reason !== 'expired' && reason !== 'issued')) {
-      this.#report(tenant, given, refusal, false);
+    if (isFromProvider || (reason !== 'expired' && reason !== 'issued')) {
+      this.#report(tenant, use, refusal, false);
     }
     throw new LoginFailedError(reason, `the token is refused: ${reason}`, { tenant: tenant.key });
   }
 
+  /** Keys are fetched again where they have no key of this `kid`; without `kid`, where none fits the signature. */
   async #verifySignature(
     tenant: Tenant,
-    login: LoginSettings,
-    given: GivenToken,
-    deadline: Deadline,
-  ): Promise<VerifiedToken> {
-    const { token } = given;
-    try {
-      return await this.#verifyWithKeys(tenant, login, token, deadline);
-    } catch (error) {
-      if (!(error instanceof LoginFailedError)) {
-        throw error;
-      }
-      const { reason, message } = error;
-      if (reason === 'provider') {
-        this.log.report(tenant, { cause: 'keys', options: [tenant.keysOption], message });
-      } else {
-        this.#report(tenant, given, signatureRefusal(reason, token, login), given.isFromProvider !== true);
-      }
-      throw new LoginFailedError(reason, message, { tenant: tenant.key });
-    }
-  }
-
-  /** With the keys of the provider, which may have to be fetched anew. */
-  async #verifyWithKeys(
-    tenant: Tenant,
-    { algorithms }: LoginSettings,
+    algorithms: readonly string[],
     token: string,
     deadline: Deadline,
   ): Promise<VerifiedToken> {
     const { kid } = checkHeader(token, algorithms);
-    const keys = await this.provider.keysFor(tenant, kid, deadline);
+    const keys = await this.provider.keysOf(tenant, deadline);
     try {
-      return await verifyToken(token, keys, algorithms);
+      return await verifyToken(token, keys.getKey, algorithms);
     } catch (error) {
-      // Without a `kid`, whether a key is missing shows only when none fits the signature.
-      const newer = kid === undefined ? await this.provider.keysFor(tenant, kid, deadline, keys) : keys;
+      const isKnown = kid !== undefined && keys.kids.has(kid);
+      const newer = isKnown ? keys : await this.provider.keysOf(tenant, deadline, keys);
       if (newer === keys) {
         throw error;
       }
-      return verifyToken(token, newer, algorithms);
+      return verifyToken(token, newer.getKey, algorithms);
     }
   }
 
   /** @param isUnverified true where nothing in the token is verified, and a client may have made it up */
-  #report(tenant: Tenant, { use }: GivenToken, refusal: Refusal, isUnverified: boolean): void {
+  #report(tenant: Tenant, use: GivenToken['use'], refusal: Refusal, isUnverified: boolean): void {
     const { reason, option, expected, received } = refusal;
     if (option === undefined) {
       return;

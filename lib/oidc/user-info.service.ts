@@ -5,7 +5,7 @@ import { isRecord } from '../model/json-values.js';
 import { isContactEmail } from '../model/path-parameters.js';
 import type { LoginSettings } from '../options/tenant-settings.js';
 import { ProblemLog } from '../problems/problem-log.service.js';
-import type { Tenant } from '../tenants/tenant.js';
+import { loginOf, type Tenant } from '../tenants/tenant.js';
 import type { Deadline } from '../time/deadline.js';
 import { Transport } from '../transport/transport.service.js';
 import { described } from './check-claims.js';
@@ -36,7 +36,6 @@ export class UserInfo {
   /**
    * @param token claims of an ID token or access token that was verified
    * @param accessToken for the userinfo endpoint
-   * @throws {LoginFailedError} `email_missing`, `email_unverified`; `subject`, or `provider` where userinfo is no JSON object
    */
   async userOf(
     tenant: Tenant,
@@ -44,7 +43,7 @@ export class UserInfo {
     accessToken: string,
     deadline: Deadline,
   ): Promise<VerifiedUser> {
-    const rules = { emailClaim: 'email', requireVerifiedEmail: false, ...tenant.login };
+    const rules = loginOf(tenant);
     const subject = String(token.sub);
     const ofToken = contactEmail([token], rules);
     // Userinfo may have the address, or say that it is verified. It cannot mend an address that the token denies.
@@ -151,7 +150,7 @@ function emailOf(claims: Claims, { emailClaim }: EmailRules): string | undefined
 }
 
 /** Claims that describe the token, not the user (RFC 7519 §4.1, OIDC Core §2). */
-const PROTOCOL_CLAIMS = new Set([
+const PROTOCOL_CLAIMS = [
   'iss',
   'aud',
   'exp',
@@ -164,7 +163,7 @@ const PROTOCOL_CLAIMS = new Set([
   'c_hash',
   's_hash',
   'sid',
-]);
+];
 
 /** Claims about one authentication. Only the ID token is bound to it. */
 const AUTHENTICATION_CLAIMS = ['auth_time', 'acr', 'amr'];
@@ -173,19 +172,18 @@ const AUTHENTICATION_CLAIMS = ['auth_time', 'acr', 'amr'];
  * Claims of the user. Those of the token, which is signed, take precedence over userinfo; those about the authentication are
  * taken from it alone. `email_verified` is only taken from a source whose `email` is taken.
  */
-export function userClaims(token: Claims, userinfo: Claims | undefined): Claims {
-  const { email_verified: _ofSomeSource, ...claims }: Claims = { ...aboutPerson(userinfo), ...token };
+function userClaims(token: Claims, userinfo: Claims | undefined): Claims {
+  const ofPerson = without(AUTHENTICATION_CLAIMS, userinfo);
+  const { email_verified: _ofSomeSource, ...claims }: Claims = { ...ofPerson, ...token };
   const ofEmail = [token, userinfo].find(
     (source) => source?.['email'] === claims['email'] && source?.['email_verified'] !== undefined,
   );
   if (ofEmail !== undefined) {
     claims['email_verified'] = ofEmail['email_verified'];
   }
-  return Object.fromEntries(Object.entries(claims).filter(([name]) => !PROTOCOL_CLAIMS.has(name)));
+  return without(PROTOCOL_CLAIMS, claims);
 }
 
-function aboutPerson(userinfo: Claims = {}): Claims {
-  return Object.fromEntries(
-    Object.entries(userinfo).filter(([name]) => !AUTHENTICATION_CLAIMS.includes(name)),
-  );
+function without(names: readonly string[], claims: Claims = {}): Claims {
+  return Object.fromEntries(Object.entries(claims).filter(([name]) => !names.includes(name)));
 }

@@ -200,20 +200,6 @@ describe("session: 'bearer'", () => {
     },
   );
 
-  it('refuses a token with an address, and a request with an event, that leads to another path', async () => {
-    const { email: sam } = SAM;
-    for (const email of [`./${sam}`, `/${sam}`, `x/../${sam}`, `%252e%252e%252f${sam}`, `..;/${sam}`]) {
-      const token = await mint({ email });
-      door.userinfo.set(token, { ...SAM, email });
-      expectRefused(await visit(host, '/events/world-2026/mine', token), 'email_missing');
-    }
-    const token = await door.mint();
-    for (const event of ['%2Fworld-2026', 'world-2026%2F', 'a%2F%2Fworld-2026', '..;%2Fa', '.%252Fa']) {
-      expectError(await visit(host, `/events/${event}/mine`, token), 400, 'invalid_argument');
-    }
-    expect(sandbox.requests.filter(({ operation }) => operation === 'lookup')).toEqual([]);
-  });
-
   it('takes the e-mail address from userinfo where the token has none, with one request', async () => {
     const token = await mintMailless({ ...SAM, name: 'Sam' });
     const replies = await Promise.all(Array.from({ length: 25 }, () => visit(host, '/me', token)));
@@ -227,6 +213,7 @@ describe("session: 'bearer'", () => {
   it.each([
     ['subject', { ...SAM, sub: 'somebody.else' }],
     ['email_missing', { sub: 'sam.several' }],
+    ['email_missing', { ...SAM, email: `x/../${SAM.email}` }],
     ['email_unverified', { ...SAM, email_verified: false }],
     ['provider', 401],
   ])('refuses for the reason %s when userinfo answers %j', async (reason, answer) => {
@@ -321,11 +308,12 @@ describe("login.authorize with session: ['cookie', 'bearer']", () => {
     expect(asked).toHaveLength(4);
   });
 
-  it('gets every claim, of which keepClaims keeps some', async () => {
-    const reply = await visit(host, '/me', await mint({ department: 'sales' }));
-    expect(bodyOf(reply)['identity']).toMatchObject({ claims: { email: SAM.email } });
-    expect(reply.text).not.toContain('sales');
-    expect(asked[0]?.claims).toMatchObject({ department: 'sales' });
+  it('gets every claim, of which keepClaims keeps some, however large the others are', async () => {
+    const groups = 'x'.repeat(200_000);
+    const reply = await visit(host, '/me', await mintMailless({ ...SAM, groups }));
+    expect(bodyOf(reply)['identity']).toMatchObject({ email: SAM.email, claims: { email: SAM.email } });
+    expect(reply.text).not.toContain('groups');
+    expect(asked[0]?.claims).toMatchObject({ groups });
   });
 
   it('that fails answers 503, and is asked again', async () => {
@@ -384,7 +372,6 @@ describe("session: 'bearer' with tenants", () => {
       tenants: {
         acme: withLogin({}),
         globex: door.tenantOptions('globex'),
-        choosy: withLogin({ keepClaims: ['name'] }),
         strict: withLogin({ clockTolerance: 0 }),
         verified: withLogin({ requireVerifiedEmail: true }),
       },
@@ -394,12 +381,6 @@ describe("session: 'bearer' with tenants", () => {
 
   const at = (tenant: string, token: string): Promise<Reply> =>
     visit(host, '/me', token, { headers: { 'x-tenant': tenant } });
-
-  it('keeps the claims of the option keepClaims, however large the others are', async () => {
-    const token = await mintMailless({ ...SAM, name: 'Sam', groups: 'x'.repeat(200_000) });
-    const { identity } = bodyOf<{ identity: ExhibitorIdentity }>(await at('choosy', token));
-    expect([identity.email, identity.claims]).toEqual([SAM.email, { name: 'Sam' }]);
-  });
 
   it('does not remember a token after it expired', async () => {
     const token = await mint({ exp: now() + 30 });
@@ -456,18 +437,6 @@ describe('TokenValidator', () => {
     await expect(validate(token, 'id_token', { nonce: 'other' })).rejects.toMatchObject(failure);
   });
 
-  it('takes no ID token for an access token, nor the other way round', async () => {
-    const forLogin = { aud: 'acme-web', azp: 'acme-web' };
-    for (const [token, use, reason] of [
-      [await door.mint(ID_TOKEN, { typ: '' }), 'access_token', 'audience'],
-      [await door.mint(), 'id_token', 'token_type'],
-      [await door.mint({}, { typ: '' }), 'id_token', 'audience'],
-      [await door.mint(forLogin), 'id_token', 'token_type'],
-    ] as const) {
-      await expect(validate(token, use)).rejects.toMatchObject({ code: 'login_failed', reason });
-    }
-  });
-
   it('accepts the token of a tenant for this tenant only, and names the options a host has to set', async () => {
     const forLogin = await door.mint(ID_TOKEN);
     const login = { code: 'login_failed' };
@@ -489,64 +458,32 @@ describe('TokenValidator', () => {
 });
 
 describe('the access tokens that the sandbox grants to people', () => {
-  /** The reply to a code that a client gets for Sam. */
-  async function logInWith(
-    clientId: string,
-    more: Record<string, string> = {},
-  ): Promise<Record<string, string>> {
+  it('are JWT for the API of a host where an application logs its users in as portal-app', async () => {
     sandbox.signInAs('sam.several');
     const verifier = randomBytes(32).toString('base64url');
-    const own = { client_id: clientId, redirect_uri: 'http://127.0.0.1:3999/app' };
+    const own = { client_id: 'portal-app', redirect_uri: 'http://127.0.0.1:3999/app' };
     const request = new URLSearchParams({
       ...own,
       response_type: 'code',
       scope: 'openid profile',
       code_challenge: createHash('sha256').update(verifier).digest('base64url'),
       code_challenge_method: 'S256',
-      ...more,
     });
     const { location = '' } = await new Visitor().visit(`${sandbox.url}/connect/authorize?${request}`);
-    const back = new URL(location);
-    const code = back.searchParams.get('code');
-    if (code === null) {
-      return Object.fromEntries(back.searchParams);
-    }
+    const code = new URL(location).searchParams.get('code') ?? '';
     const form = { ...own, grant_type: 'authorization_code', code, code_verifier: verifier };
-    return bodyOf(await new Visitor().visit(`${sandbox.url}/connect/token`, { form }));
-  }
-
-  it('are JWT for the API of a host where the client is portal-app, by login and without', async () => {
-    const { access_token: byLogin = '', id_token: idToken } = await logInWith('portal-app');
-    expect(idToken).toBeDefined();
-    for (const token of [byLogin, await sandbox.accessToken('sam.several@example.com')]) {
-      const claims = decodeJwt(token);
-      const own = { iss: sandbox.url, aud: 'portal-api', client_id: 'portal-app' };
-      expect(claims).toMatchObject({ ...SAM, ...own, email_verified: true });
-      expect(Number(claims.exp) - Number(claims.iat)).toBe(3600);
-    }
-    await expect(sandbox.accessToken('nobody')).rejects.toThrow('no such person');
+    const reply = await new Visitor().visit(`${sandbox.url}/connect/token`, { form });
+    const claims = decodeJwt(bodyOf<{ access_token: string }>(reply).access_token);
+    const granted = { iss: sandbox.url, aud: 'portal-api', client_id: 'portal-app' };
+    expect(claims).toMatchObject({ ...SAM, ...granted, email_verified: true });
+    expect(Number(claims.exp) - Number(claims.iat)).toBe(3600);
   });
 
-  it('are opaque where the client is that of a tenant', async () => {
-    const { access_token: token } = await logInWith('acme-app');
-    expect(token?.split('.')).toHaveLength(1);
-  });
-
-  it('give no access to the REST API, whatever the application asks for', async () => {
+  it('give no access to the REST API', async () => {
     const authorization = `Bearer ${await sandbox.accessToken('sam.several')}`;
     const headers = { authorization, 'x-tenant-id': sandbox.tenantOptions('acme').tenantId };
     const list = `${sandbox.url}/api/v1/exhibitor/event/world-2026`;
     expect((await new Visitor().visit(list, { headers })).status).toBe(401);
-    const resource = `${sandbox.url}/api/v1`;
-    expect(await logInWith('portal-app', { resource })).toMatchObject({ error: 'invalid_target' });
-  });
-
-  it.each([
-    ['mo.mailless', undefined, undefined],
-    ['uma.unverified', 'uma.unverified@example.com', false],
-  ])('carry the e-mail claims of %s', async (person, email, verified) => {
-    const claims = decodeJwt(await sandbox.accessToken(person));
-    expect([claims['email'], claims['email_verified']]).toEqual([email, verified]);
   });
 
   describe('serve the host of docs/recipes.md', () => {
@@ -586,18 +523,11 @@ describe('the access tokens that the sandbox grants to people', () => {
       expect(bodyOf(await visitor.visit(`${host.url}/events/world-2026/mine`))).toHaveLength(3);
     });
 
-    it('which refuses people as a login would, and tokens for another API', async () => {
+    it('which refuses people as a login would', async () => {
       const mine = async (person: string): Promise<Reply> =>
         visit(host, '/events/world-2026/mine', await sandbox.accessToken(person));
       expectRefused(await mine('uma.unverified'), 'email_unverified');
       expectError(await mine('nora.none'), 403, 'no_exhibitor');
-      const { clientId, clientSecret } = sandbox.tenantOptions('acme');
-      const form = { grant_type: 'client_credentials', client_id: clientId, client_secret: clientSecret };
-      const granted = await new Visitor().visit(`${sandbox.url}/connect/token`, { form });
-      expectRefused(
-        await visit(host, '/me', bodyOf<{ access_token: string }>(granted).access_token),
-        'audience',
-      );
     });
   });
 });

@@ -29,7 +29,6 @@ export interface AcceptedCase {
 const now = (): number => Math.floor(Date.now() / 1000);
 /** Changes every ID token of the flow. */
 const tokens = (change: TokenChange): Script => ({ frontToken: change, backToken: change });
-const WITHOUT_KID = tokens({ header: { kid: undefined } });
 let keySets = 0;
 
 /** A keys URL of its own for each case: tenants with the same URL share one key set. */
@@ -122,20 +121,7 @@ const keys: readonly AcceptedCase[] = [
     id: '-kid-absent-single-jwks',
     what: 'no kid, one key',
     login: { keys: { keys: [KEYS.rs256.jwk] } },
-    script: WITHOUT_KID,
-  },
-  {
-    what: 'no kid, one readable key',
-    login: { keys: { keys: [{ kty: 'RSA', n: '?', e: 'AQAB' }, KEYS.rs256.jwk] } },
-    script: WITHOUT_KID,
-  },
-  {
-    what: 'unknown and unreadable keys beside the good one',
-    login: {
-      keys: {
-        keys: [{ kty: 'LMS' }, { kty: 'RSA', n: '?', e: '?' }, { kty: 'EC', crv: 'P-0' }, KEYS.rs256.jwk],
-      },
-    },
+    script: tokens({ header: { kid: undefined } }),
   },
   {
     what: 'unknown and unreadable keys behind a JWKS URL',
@@ -218,10 +204,10 @@ export function acceptedCasesIn(flow: Flow): AcceptedCase[] {
         expect(query.get('scope')).toBe('openid profile email');
       },
     },
-    ...['bearer', 'BEARER', 'bEARER'].map((type) => ({
-      what: `token_type ${type}`,
-      script: { token: changes({ token_type: type }) },
-    })),
+    {
+      what: 'token_type in any letter case',
+      script: { token: changes({ token_type: 'bEARER' }) },
+    },
     ...authentication,
     ...claims,
     ...userinfo,

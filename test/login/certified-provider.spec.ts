@@ -9,20 +9,17 @@ import {
   type TenantOptions,
 } from '../../lib/index.js';
 import type { ExhibitorSandbox } from '../../lib/testing/index.js';
-import { bodyOf } from '../guards/signed-in.js';
 import { BoothController } from '../support/booth.controller.js';
 import { CertifiedProvider } from '../support/certified-provider.js';
-import { COOKIE_SECRET, HOST_KINDS, startHost, type Host, type HostKind } from '../support/host.js';
+import { COOKIE_SECRET, startHost, type Host } from '../support/host.js';
 import { KEYS, type SigningKey } from '../support/provider-keys.js';
 import { startSandbox } from '../support/sandbox.js';
 import { formFields, Visitor, type Reply } from '../support/visitor.js';
 import { beginWith, ChoosingController } from './choosing.controller.js';
-import type { Flow } from './flows.js';
-import { arrive, expectError, expectRefusal, identityOf, isLoggedIn, logOut, toHost } from './journey.js';
+import { identityOf, isLoggedIn, logOut } from './journey.js';
 
 const LOGIN_KEY = KEYS.es256;
 const API_KEY = KEYS.next;
-const WEB_SECRET = 'a secret of the web client';
 
 const clientWith = (key: SigningKey) => ({
   token_endpoint_auth_method: 'private_key_jwt' as const,
@@ -37,7 +34,6 @@ beforeAll(async () => {
   sandbox = await startSandbox();
   certified = await CertifiedProvider.start([
     { client_id: 'web', ...clientWith(LOGIN_KEY) },
-    { client_id: 'discovering', client_secret: WEB_SECRET },
     {
       client_id: 'api',
       grant_types: ['client_credentials'],
@@ -54,15 +50,10 @@ afterAll(async () => {
   await Promise.all([sandbox?.stop(), certified?.stop()]);
 });
 
-async function startWith(
-  tenant: (redirectUri: string) => TenantOptions,
-  kind?: HostKind,
-  cookieName?: string,
-): Promise<Host> {
+async function startWith(tenant: (redirectUri: string) => TenantOptions, cookieName?: string): Promise<Host> {
   const controllers = [BoothController, ChoosingController];
   const cookies = { name: cookieName };
   const host = await startHost({
-    kind,
     controllers,
     options: (redirectUri) => ({ tenant: tenant(redirectUri), secrets: [COOKIE_SECRET], cookies }),
   });
@@ -70,25 +61,15 @@ async function startWith(
   return host;
 }
 
-interface Given {
-  kind?: HostKind;
-  tenant?: 'acme' | 'globex';
-  responseType?: Flow;
-  publicClient?: boolean;
-  login?: Partial<LoginOptions>;
-  cookieName?: string;
-}
-
 /** A host at the sandbox. */
-const start = ({ kind, tenant = 'acme', login, cookieName, ...client }: Given = {}): Promise<Host> =>
-  startWith(
-    (redirectUri) => {
-      const options = sandbox.tenantOptions(tenant, { redirectUri, ...client });
-      return { ...options, login: { ...options.login, ...login } };
-    },
-    kind,
-    cookieName,
-  );
+const start = (
+  login: Partial<LoginOptions> = {},
+  { publicClient = false, cookieName }: { publicClient?: boolean; cookieName?: string } = {},
+): Promise<Host> =>
+  startWith((redirectUri) => {
+    const options = sandbox.tenantOptions('acme', { redirectUri, publicClient });
+    return { ...options, login: { ...options.login, ...login } };
+  }, cookieName);
 
 /** Logs in and stops at the start page of the host, or at the login page. */
 const follow = (visitor: Visitor, { url }: Host): Promise<Reply> =>
@@ -102,68 +83,6 @@ async function expectLogin(visitor: Visitor, host: Host, subject: string): Promi
   expect(await identityOf(visitor, host)).toMatchObject({ subject, email: `${subject}@example.com` });
 }
 
-it.each(HOST_KINDS)(
-  'a login by code on %s leads from the login route to the exhibitors of the event, and ends with the logout',
-  async (kind) => {
-    const host = await start({ kind });
-    const visitor = new Visitor();
-    const mine = `${host.url}/events/world-2026/mine`;
-    sandbox.signInAs('sam.several@example.com');
-    expectError(await visitor.visit(mine), 401, 'unauthenticated', {
-      message: 'nobody is logged in',
-      error: 'Unauthorized',
-    });
-
-    const query = 'eventId=world-2026&returnTo=/events/world-2026/mine';
-    const callback = await visitor.follow(`${host.url}/auth/login?${query}`, ({ href }) => href === mine);
-    expect(callback.status).toBe(303);
-    expect(callback.headers.get('cache-control')).toBe('no-store');
-    expect(callback.headers.get('referrer-policy')).toBe('no-referrer');
-
-    const reply = await visitor.visit(mine);
-    expect(bodyOf(reply)).toHaveLength(3);
-    expect(reply.headers.get('cache-control')).toBe('private, no-store');
-    const person = { email: 'sam.several@example.com', subject: 'sam.several' };
-    expect(bodyOf(await visitor.visit(`${host.url}/me`))).toMatchObject({
-      tenant: 'default',
-      identity: { ...person, eventId: 'world-2026' },
-    });
-    expect((await logOut(visitor, host)).status).toBe(303);
-    expect((await visitor.visit(mine)).status).toBe(401);
-  },
-);
-
-it.each<[HostKind, Flow]>([
-  ['express', 'code id_token'],
-  ['fastify', 'code token id_token'],
-])('a hybrid login on %s completes %s by form_post with 303', async (kind, responseType) => {
-  const host = await start({ kind, responseType });
-  sandbox.signInAs('olga.one@example.com');
-  const visitor = new Visitor();
-  // The sandbox redirects between its own pages, which the visitor follows.
-  const page = await visitor.follow(`${host.url}/auth/login?returnTo=/mine`);
-  const { action, fields } = formFields(page.text);
-  expect(Object.keys(fields)).toEqual(expect.arrayContaining(['code', 'id_token', 'state']));
-  expect('access_token' in fields).toBe(responseType === 'code token id_token');
-  const reply = await visitor.visit(action, { form: fields });
-  expect([reply.status, reply.location]).toEqual([303, `${host.url}/mine`]);
-  expect(reply.headers.get('cache-control')).toBe('no-store');
-  expect(await identityOf(visitor, host)).toMatchObject({ subject: 'olga.one' });
-});
-
-it('a login authenticates in the header, with id and secret form-encoded before they are joined', async () => {
-  // Its secrets have reserved characters.
-  const host = await start({ tenant: 'globex', login: { clientAuth: 'basic' } });
-  sandbox.clearRequests();
-  await expectLogin(new Visitor(), host, 'olga.one');
-  const { headers, body, query } = sandbox.requests.find(({ path }) => path === '/connect/token') ?? {};
-  const pair = Buffer.from(String(headers?.authorization).replace('Basic ', ''), 'base64').toString();
-  expect(pair).toBe('globex-web:globex-web-secret-for%2Bdevelopment%2Fonly%26%3D%2520%3A%3F');
-  expect(body).not.toHaveProperty('client_id');
-  expect(body).not.toHaveProperty('client_secret');
-  expect(query).toEqual({});
-});
-
 /** The assertion of the last token request, verified with its key. */
 async function lastAssertion({ publicKey }: SigningKey) {
   const { form, authorization } = certified.tokenRequests.at(-1) ?? {};
@@ -173,14 +92,14 @@ async function lastAssertion({ publicKey }: SigningKey) {
   return jwtVerify(form?.get('client_assertion') ?? '', key);
 }
 
-it('private_key_jwt authenticates a login and the API client, each with its audience', async () => {
+it('private_key_jwt authenticates a login by discovery and the API client, each with its audience', async () => {
   const { url } = certified;
   const pem = LOGIN_KEY.privateKey.export({ type: 'pkcs8', format: 'pem' }).toString();
   const host = await startWith((redirectUri) => ({
     tenantId: 't',
     baseUrl: url,
     authUrl: url,
-    endpoints: { authorize: `${url}/auth`, token: `${url}/token`, userinfo: `${url}/me` },
+    endpoints: { token: `${url}/token` },
     clientId: 'api',
     clientAuth: { privateKey: API_KEY.privateKey, kid: API_KEY.kid },
     login: {
@@ -188,7 +107,7 @@ it('private_key_jwt authenticates a login and the API client, each with its audi
       clientAuth: { privateKey: pem },
       redirectUri,
       issuer: url,
-      keys: KEYS.rs256.pem,
+      discovery: true,
     },
   }));
   await expectLogin(new Visitor(), host, 'pat');
@@ -207,21 +126,8 @@ it('private_key_jwt authenticates a login and the API client, each with its audi
   expect((await lastAssertion(API_KEY)).payload.jti).not.toBe(first.payload.jti);
 });
 
-it('discovery finds the endpoints, and that `iss` is sent', async () => {
-  const client = { clientId: 'discovering', clientSecret: WEB_SECRET, clientAuth: 'basic' as const };
-  const host = await startWith((redirectUri) => ({
-    ...sandbox.tenantOptions('acme'),
-    login: { ...client, redirectUri, issuer: certified.url, discovery: true },
-  }));
-  const visitor = new Visitor();
-  await expectLogin(visitor, host, 'pat');
-  const { arrival } = await arrive(host, undefined, visitor);
-  arrival.parameters.delete('iss');
-  expectRefusal(await toHost(visitor, arrival), 'issuer');
-});
-
 it('the parameters of a login probe in silence, log in as somebody else, and ask again', async () => {
-  const host = await start({ kind: 'fastify' });
+  const host = await start();
   const visitor = new Visitor();
   /** Where the browser is led: to the host with an answer, or to the login page. */
   const ledTo = async (parameters: LoginParameters): Promise<string> => {
@@ -266,7 +172,7 @@ describe('a logout', () => {
   }
 
   it('lets the next person log in; without it, the next login is silently the same person', async () => {
-    const [plain, host] = [await start(), await start({ login: END })];
+    const [plain, host] = [await start(), await start(END)];
     const visitor = new Visitor();
     await expectLogin(visitor, plain, 'olga.one');
     await logOut(visitor, plain);
@@ -279,7 +185,7 @@ describe('a logout', () => {
   });
 
   it('works with client_id where the ID token is not kept, and for a public client', async () => {
-    const host = await start({ login: END, publicClient: true });
+    const host = await start(END, { publicClient: true });
     const visitor = new Visitor();
     await expectLogin(visitor, host, 'olga.one');
     visitor.cookies().delete('exhibitor-id-token');
@@ -288,8 +194,8 @@ describe('a logout', () => {
   });
 
   it('reaches the other hosts by the back channel, and nobody else', async () => {
-    const host = await start({ login: { endSession: true } });
-    const other = await start({ cookieName: 'other' });
+    const host = await start({ endSession: true });
+    const other = await start({}, { cookieName: 'other' });
     sandbox.setBackChannelLogoutUri('acme', `${other.url}/auth/backchannel-logout`);
     try {
       const [visitor, elsewhere] = [new Visitor(), new Visitor()];

@@ -11,7 +11,7 @@ import type { Host, HostKind } from '../support/host.js';
 import type { ScriptedProvider } from '../support/provider.js';
 import { Visitor, type Reply } from '../support/visitor.js';
 import { withProvider } from './hosts.js';
-import { arrive, expectError, identityOf, logIn, logOut, toHost, toProvider } from './journey.js';
+import { expectError, identityOf, logIn, logOut, toHost, toProvider } from './journey.js';
 
 let provider: ScriptedProvider;
 const start = withProvider((started) => (provider = started));
@@ -143,14 +143,6 @@ describe.each(['express', 'fastify'] as const)('the replies of the login routes 
   it('use the configured callback and ignore Host and X-Forwarded-Host', async () => {
     const reply = await begin({ 'x-forwarded-host': 'evil.example', 'x-forwarded-proto': 'https' });
     expect(new URL(reply.location ?? '').searchParams.get('redirect_uri')).toBe(usual.callback);
-  });
-
-  it('end a login with 303 also after a form, so that a reload does not post again', async () => {
-    const host = await start({ kind, login: { responseType: 'code id_token' } });
-    const { visitor, arrival } = await arrive(host, '?returnTo=/page');
-    expect(arrival.method).toBe('POST');
-    const reply = await toHost(visitor, arrival);
-    expect([reply.status, reply.location]).toEqual([303, `${host.url}/page`]);
   });
 
   it('lead to returnTo, percent-encoded as a browser would request it, which is not stored', async () => {

@@ -129,7 +129,7 @@ export async function expectAccepted(host: Start, query?: string): Promise<Visit
 
 /**
  * Expects that a login changed by the script is refused for this reason: no identity is set, and the pending login is
- * spent. The caller checks that the unchanged login is accepted.
+ * spent. Leaves the script of the unchanged login, which the caller expects to be accepted.
  */
 export async function expectRefused(
   host: Start,

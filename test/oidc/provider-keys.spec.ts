@@ -6,8 +6,8 @@ import { ExhibitorModule, TokenValidator, type LoginOptions, type TenantOptions 
 import { withProvider } from '../login/hosts.js';
 import { clockOf } from '../support/clock.js';
 import { COOKIE_SECRET } from '../support/host.js';
-import { OperatorLines } from '../support/operator-lines.js';
 import { pemOf } from '../support/keys.js';
+import { OperatorLines } from '../support/operator-lines.js';
 import { KEYS, sign, signingKey, type SigningKey } from '../support/provider-keys.js';
 import { answers, changes, sends } from '../support/provider-script.js';
 import { CLIENT_ID, type LoginOverrides, type ScriptedProvider } from '../support/provider.js';
@@ -119,6 +119,8 @@ describe('the keys of a URL', () => {
     await boot();
     await validate(withoutKid(rs256));
     await validate(withoutKid(rs256));
+    // A signature that does not fit a known kid is no reason.
+    await expectRefused('signature', { ...attacker, kid: rs256.kid });
     expect(fetches()).toBe(1);
     publish(next);
     await Promise.all([validate(withoutKid(next)), validate(withoutKid(next))]);
@@ -223,7 +225,8 @@ describe('the keys of a URL', () => {
     provider.script = { keys: setOf(101, next) };
     pass(10 * MINUTE);
     await validate();
-    expect(lines.all).toEqual([expect.stringContaining('at most 100 keys')]);
+    const line = /^tenants\.acme\.login\.keys: the keys .* cannot be used; expected '.* at most 100 keys/;
+    expect(lines.all).toEqual([expect.stringMatching(line)]);
     pass(DAY);
     await expectRefused('provider');
   });
@@ -351,6 +354,12 @@ describe('a public key as', () => {
       const { alg } = key;
       await expectRefused('signature', withoutKid({ ...attacker, alg: alg === 'ES256' ? 'RS256' : alg }));
     }
+  });
+
+  it('JWKS without a usable key refuses every token, and the operator hears of it', async () => {
+    await bootWith({ keys: { keys: [{ ...rs256.jwk, n: 'sXch' }] } });
+    await expectRefused('provider');
+    expect(lines.all).toEqual([expect.stringMatching(/^tenants\.acme\.login\.keys: .* cannot be used/)]);
   });
 
   it('JWKS with kid and alg verifies a token of that kid and that algorithm only', async () => {
