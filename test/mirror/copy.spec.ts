@@ -121,8 +121,6 @@ describe('a copy of an event', () => {
 
   it.each([
     ['a date', new Date(0), new Date(1)],
-    ['a map of bigints', new Map([[1, 2n]]), new Map([[1, 3n]])],
-    ['a set', new Set([1]), new Set([2])],
     ['a list', [1, 2], [2, 1]],
     ['an object', { b: 1, a: 2 }, { a: 1, b: 2 }],
   ])('sees that %s, which a schema makes, is another', async (_what, before, after) => {
