@@ -81,10 +81,12 @@ describe('nestjs-exhibitor sandbox with a seed and redirect addresses', () => {
     return ((await token.json()) as Record<string, string>)['access_token'] ?? '';
   }
 
-  async function lookUp(email: string, eventId = 'spring-2027', token?: string): Promise<Response> {
-    const accessToken = token ?? (await askToken());
+  async function lookUp(email: string, eventId = 'spring-2027'): Promise<Response> {
     return at(`/api/v1/exhibitor/event/${eventId}/contactEmail/${email}`, {
-      headers: { authorization: `Bearer ${accessToken}`, 'x-tenant-id': String(sandbox.env['TENANT_ID']) },
+      headers: {
+        authorization: `Bearer ${await askToken()}`,
+        'x-tenant-id': String(sandbox.env['TENANT_ID']),
+      },
     });
   }
 
@@ -169,16 +171,6 @@ describe('nestjs-exhibitor sandbox with a seed and redirect addresses', () => {
     expect((await lookUp('pat@example.com')).status).toBe(200);
   });
 
-  it('revokes the access tokens of a tenant, or of all', async () => {
-    const token = await askToken();
-    const status = async (): Promise<number> =>
-      (await lookUp('pat@example.com', 'spring-2027', token)).status;
-    const revoke = (query: string): Promise<Response> => at(`/sandbox/tokens${query}`, { method: 'DELETE' });
-    expect([(await revoke('?tenant=nobody')).status, await status()]).toEqual([400, 200]);
-    expect([(await revoke('?tenant=acme')).status, await status()]).toEqual([200, 401]);
-    expect((await lookUp('pat@example.com')).status).toBe(200);
-  });
-
   it('takes each kind of fault, and those of docs/sandbox.md', async () => {
     const faults: Fault[] = [
       { kind: 'status', status: 503, headers: { 'retry-after': '1' }, body: '{}' },
@@ -224,7 +216,6 @@ describe('nestjs-exhibitor sandbox with a seed and redirect addresses', () => {
       ['GET', '/sandbox'],
       ['GET', '/sandbox/tenants'],
       ['GET', '/sandbox/token?person=pat'],
-      ['DELETE', '/sandbox/tokens'],
       ['GET', '/sandbox/faults'],
       ['DELETE', '/sandbox/faults'],
       ['POST', '/sandbox/faults'],
@@ -264,7 +255,7 @@ describe('nestjs-exhibitor sandbox with a seed and redirect addresses', () => {
       await page.getByText('None.').waitFor();
       const text = await visitor.text();
       expect(text).toContain('client_id=acme-api · client_secret=…');
-      expect(text).toContain(`Authorization: Bearer … · X-Tenant-Id: ${sandbox.env['TENANT_ID']}`);
+      expect(text).toContain(`X-Tenant-Id: ${sandbox.env['TENANT_ID']} · fault: status`);
       const html = await page.content();
       expect(html).not.toContain(String(sandbox.env['API_CLIENT_SECRET']));
       expect(html).not.toContain('eyJ');
@@ -330,8 +321,6 @@ describe('nestjs-exhibitor sandbox', () => {
     const message = `${file} exists. Its values stay valid: leave out --write-env, or delete it.`;
     await expect(run(['--port', '0', '--write-env', file])).rejects.toThrow(message);
     expect(parseEnv(readFileSync(file, 'utf8'))).toEqual(written);
-    const { port } = new URL(sandbox.url);
-    await expect(run(['--port', port])).rejects.toThrow(`port ${port} on 127.0.0.1 is already in use`);
 
     // An open connection does not delay the end.
     await (await fetch(`${sandbox.url}/sandbox`)).text();
@@ -440,7 +429,7 @@ describe('nestjs-exhibitor sandbox', () => {
   });
 
   it('explains each of its options', () => {
-    const OPTIONS = ['--port', '--redirect-uri', '--host', '--seed', '--latency', '--tenant', '--write-env'];
+    const OPTIONS = ['--port', '--redirect-uri', '--seed', '--latency', '--tenant', '--write-env'];
     for (const option of [...OPTIONS, '--print-token']) {
       expect(help).toContain(`\n  ${option}`);
     }
