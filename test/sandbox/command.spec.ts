@@ -13,6 +13,7 @@ import { nativeRequire } from '../support/native-require.js';
 import { startServer } from '../support/server.js';
 import { Visitor } from '../support/visitor.js';
 import { eventually } from '../support/wait.js';
+import { tokenOf } from './rest-client.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'exhibitor-command-'));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -70,34 +71,12 @@ describe('nestjs-exhibitor sandbox with a seed and redirect addresses', () => {
   const addFault = (fault: unknown): Promise<Response> =>
     at('/sandbox/faults', { method: 'POST', body: JSON.stringify(fault) });
 
-  async function askToken(): Promise<string> {
-    const { env } = sandbox;
-    const form = {
-      grant_type: 'client_credentials',
-      client_id: String(env['API_CLIENT_ID']),
-      client_secret: String(env['API_CLIENT_SECRET']),
-    };
-    const token = await at('/connect/token', { method: 'POST', body: new URLSearchParams(form) });
-    return ((await token.json()) as Record<string, string>)['access_token'] ?? '';
-  }
-
   async function lookUp(email: string, eventId = 'spring-2027'): Promise<Response> {
+    const { authUrl, clientId, clientSecret, tenantId } = exhibitorOptionsFrom(sandbox.env).tenant;
+    const token = await tokenOf({ authUrl, clientId, clientSecret: String(clientSecret) });
     return at(`/api/v1/exhibitor/event/${eventId}/contactEmail/${email}`, {
-      headers: {
-        authorization: `Bearer ${await askToken()}`,
-        'x-tenant-id': String(sandbox.env['TENANT_ID']),
-      },
+      headers: { authorization: `Bearer ${token}`, 'x-tenant-id': tenantId },
     });
-  }
-
-  async function authorize(redirectUri: string): Promise<number> {
-    const login = {
-      client_id: 'acme-web',
-      response_type: 'code',
-      scope: 'openid',
-      redirect_uri: redirectUri,
-    };
-    return (await at(`/connect/authorize?${new URLSearchParams(login)}`, { redirect: 'manual' })).status;
   }
 
   it('prints tenants, events, people, and every variable of a host', async () => {
@@ -106,22 +85,17 @@ describe('nestjs-exhibitor sandbox with a seed and redirect addresses', () => {
     }
     const names = [...Object.values(HOST_VARIABLES), SECRET_VARIABLE];
     expect(Object.keys(sandbox.env).toSorted()).toEqual([...names, 'PORT'].toSorted());
-    expect(exhibitorOptionsFrom(sandbox.env).tenant.login.redirectUri).toBe(REDIRECT_URI);
-    expect(sandbox.env).toMatchObject({
-      TENANT_ID: '0a1b6c9e-5f43-4c3e-9a52-6b1f0e7d1001',
-      BASE_URL: sandbox.url,
-      AUTH_URL: sandbox.url,
-      API_CLIENT_ID: 'acme-api',
-      API_CLIENT_SECRET: "it's for development",
-      LOGIN_CLIENT_ID: 'acme-web',
-      REDIRECT_URI,
-      ISSUER: sandbox.url,
-      IDP_PUBLIC_KEY: `${sandbox.url}/connect/jwks`,
-      PORT: '3999',
-    });
+    expect(sandbox.env).toMatchObject({ REDIRECT_URI, PORT: '3999' });
     expect(sandbox.env['COOKIE_SECRET']).toHaveLength(43);
     const [, address = ''] = /curl '(\S+person=pat)'/.exec(sandbox.text) ?? [];
     expect((await fetch(address)).status).toBe(200);
+  });
+
+  it('answers the credentials of every tenant, as options of the module: those of the environment', async () => {
+    const { tenants } = (await (await at('/sandbox/tenants')).json()) as { tenants: Record<string, unknown> };
+    const { tenant } = exhibitorOptionsFrom(sandbox.env);
+    expect(tenants).toEqual({ acme: { ...tenant, login: { ...tenant.login, responseType: 'code' } } });
+    expect(tenant).toMatchObject({ baseUrl: sandbox.url, clientSecret: "it's for development" });
   });
 
   it('serves the seed of the file, that of docs/sandbox.md', async () => {
@@ -129,25 +103,14 @@ describe('nestjs-exhibitor sandbox with a seed and redirect addresses', () => {
     expect((await lookUp('pat@example.com', 'world-2026')).status).toBe(404);
   });
 
-  it('answers the credentials of every tenant, as options of the module', async () => {
-    const { tenants } = (await (await at('/sandbox/tenants')).json()) as { tenants: Record<string, unknown> };
-    const { env } = sandbox;
-    expect(tenants).toEqual({
-      acme: {
-        tenantId: env['TENANT_ID'],
-        baseUrl: sandbox.url,
-        authUrl: sandbox.url,
-        clientId: 'acme-api',
-        clientSecret: "it's for development",
-        login: expect.objectContaining({ redirectUri: REDIRECT_URI, keys: env['IDP_PUBLIC_KEY'] }),
-      },
-    });
-  });
-
   it('refuses other redirect addresses, as real providers do', async () => {
     const known = [REDIRECT_URI, 'https://portal.example.com/cb'];
     const others = ['http://127.0.0.1:3000/auth/callback', `${REDIRECT_URI}/`];
-    expect(await Promise.all([...known, ...others].map(authorize))).toEqual([303, 303, 400, 400]);
+    const statusOf = async (uri: string): Promise<number> => {
+      const login = { client_id: 'acme-web', response_type: 'code', scope: 'openid', redirect_uri: uri };
+      return (await at(`/connect/authorize?${new URLSearchParams(login)}`, { redirect: 'manual' })).status;
+    };
+    expect(await Promise.all([...known, ...others].map(statusOf))).toEqual([303, 303, 400, 400]);
   });
 
   it('lets logouts end on loopback and at the origins of its redirect addresses', async () => {
@@ -192,9 +155,7 @@ describe('nestjs-exhibitor sandbox with a seed and redirect addresses', () => {
     [{ match: { operation: ['lists'] }, fault: DELAY }, '→ at match.operation'],
     [{ match: { probability: 1 }, fault: DELAY }, 'Expected never but received "probability"'],
     [{ match: 'list', fault: { kind: 'custom' } }, 'Invalid type: Expected ("status" |'],
-    [{ match: 'list', fault: { kind: 'status' } }, 'received undefined\n  → at fault.status'],
     [{ match: 'list', fault: { kind: 'status', status: 99 } }, 'received 99\n  → at fault.status'],
-    [{ match: 'list', fault: { kind: 'delay', ms: 0.5 } }, 'Invalid integer: Received 0.5\n  → at fault.ms'],
     [{ match: 'list', fault: { ...DELAY, at: 1 } }, 'Expected never but received "at"\n  → at fault.at'],
     [{ match: 'list', fault: DELAY, times: 0 }, 'times must be an integer from 1'],
     ['{', 'the body:\n× must be JSON'],
@@ -277,8 +238,8 @@ describe('nestjs-exhibitor sandbox with a seed and redirect addresses', () => {
         await press(name);
       }
       await eventually(async () => (await pending()).length === 4);
-      const kinds = ['status', 'body', 'delay', 'reset'];
-      expect((await pending()).map((one) => Object(one).fault.kind).toSorted()).toEqual(kinds.toSorted());
+      const kinds = new Set((await pending()).map((one) => Object(one).fault.kind));
+      expect(kinds).toEqual(new Set(['status', 'body', 'delay', 'reset']));
       expect((await pending())[0]).toMatchObject({ match: { operation: 'lookup' }, remaining: 2 });
       expect((await lookUp('pat@example.com')).status).toBe(503);
       await press('Remove all');
@@ -415,7 +376,6 @@ describe('nestjs-exhibitor sandbox', () => {
     ['{', 'must be JSON'],
     [{ event: [] }, 'Invalid key: Expected never but received "event"\n  → at event'],
     [{ events: [{ id: 'e' }] }, 'Expected "title" but received undefined\n  → at events.0.title'],
-    [{ people: [{ sub: 'p', name: 1 }] }, 'Expected string but received 1\n  → at people.0.name'],
     [{ tenants: [] }, 'Invalid length: Expected >=1 but received 0\n  → at tenants'],
     [
       { tenants: [{ key: 'a' }] },
