@@ -302,13 +302,12 @@ describe('nestjs-exhibitor sandbox', () => {
       Object.values(HOST_VARIABLES).map((name) => prefix + name),
     );
     expect(Object.keys(written).toSorted()).toEqual([...names, SECRET_VARIABLE, 'PORT'].toSorted());
-    const read = (['ACME_', 'GLOBEX_'] as const).map((prefix) => exhibitorOptionsFrom(written, { prefix }));
-    const secrets = [written[SECRET_VARIABLE]];
-    expect(read).toMatchObject([
-      { secrets, tenant: { clientId: 'acme-api', baseUrl: two.url, login: { redirectUri: uris[0] } } },
-      { secrets, tenant: { clientId: 'globex-api', baseUrl: two.url, login: { redirectUri: uris[1] } } },
-    ]);
-    expect(written['GLOBEX_API_CLIENT_SECRET']).toBe('globex-api-secret-for+development/only&=%20:?');
+    const client = { clientId: 'globex-api', clientSecret: 'globex-api-secret-for+development/only&=%20:?' };
+    expect(exhibitorOptionsFrom(written, { prefix: 'GLOBEX_' })).toMatchObject({
+      secrets: [written[SECRET_VARIABLE]],
+      tenant: { ...client, baseUrl: two.url, login: { redirectUri: uris[1] } },
+    });
+    expect(written['ACME_REDIRECT_URI']).toBe(uris[0]);
     await end(two);
     // Tenants without an address of their own have the first one.
     const one = await start(...keys, '--redirect-uri', 'http://acme.localhost:3100/cb');
@@ -319,30 +318,23 @@ describe('nestjs-exhibitor sandbox', () => {
 
   it('serves the default seed, prints an access token of a person, and ends by SIGINT', async () => {
     const sandbox = await start('--tenant', 'globex');
-    expect(sandbox.text).toContain('world-2026');
-    expect(sandbox.text).toContain('acme, globex, initech');
-    expect(sandbox.text).toContain(
+    for (const words of [
+      'world-2026',
+      'acme, globex, initech',
       'globex. Save it to .env and run: node --env-file=.env dist/main.js\n\nTENANT_ID=',
-    );
-    expect(sandbox.text).toContain(
       'http://127.0.0.1:3000/auth/callback and http://localhost:3000/auth/callback',
-    );
+    ]) {
+      expect(sandbox.text).toContain(words);
+    }
     expect(sandbox.env).toMatchObject({ API_CLIENT_ID: 'globex-api' });
 
     const { port } = new URL(sandbox.url);
-    const printed: unknown[][] = [];
-    const log = jest.spyOn(console, 'log').mockImplementation((...line) => void printed.push(line));
-    for (const person of ['zoë+fair@example.com', 'sam.several']) {
-      expect(await run(['--port', port, '--print-token', person])).toBe(0);
-    }
+    const log = jest.spyOn(console, 'log').mockImplementation(() => {});
+    expect(await run(['--port', port, '--print-token', 'zoë+fair@example.com'])).toBe(0);
+    const { calls } = log.mock;
     log.mockRestore();
-    const claims = printed.map(([token]) => decodeJwt(String(token)));
-    const common = { iss: sandbox.url, aud: 'portal-api', client_id: 'portal-app', email_verified: true };
-    expect(claims).toEqual([
-      expect.objectContaining({ ...common, sub: 'zoe.fair', email: 'zoë+fair@example.com' }),
-      expect.objectContaining({ ...common, sub: 'sam.several', email: 'sam.several@example.com' }),
-    ]);
-    expect(printed.map((line) => line.length)).toEqual([1, 1]);
+    const claims = { iss: sandbox.url, aud: 'portal-api', sub: 'zoe.fair', email: 'zoë+fair@example.com' };
+    expect(calls.map(([token]) => decodeJwt(String(token)))).toEqual([expect.objectContaining(claims)]);
     await expect(run(['--port', port, '--print-token', 'nobody'])).rejects.toThrow(
       /^http:\S+ answers 400: \{.*"ExhibitorSandbox has no such person; it has nora\.none, [\w., -]+"\}$/,
     );

@@ -16,7 +16,9 @@ import {
 } from './rest-client.js';
 
 const sandbox = await useSandbox();
-const acme = sandbox.tenantOptions('acme');
+const [acme, globex] = [sandbox.tenantOptions('acme'), sandbox.tenantOptions('globex')];
+const [head, claims] = (await tokenOf(acme)).split('.');
+const [, , otherSignature] = (await tokenOf(globex)).split('.');
 let headers: Record<string, string>;
 beforeEach(async () => {
   headers = await apiHeaders(sandbox, 'acme');
@@ -96,42 +98,32 @@ describe('a lookup', () => {
 });
 
 describe('access', () => {
-  /** A token of acme whose claims say globex. */
-  async function forged(): Promise<Record<string, string>> {
-    const [head, payload = '', signature] = (await tokenOf(acme)).split('.');
-    const claims = { ...JSON.parse(Buffer.from(payload, 'base64url').toString()), client_id: 'globex-api' };
-    const changed = Buffer.from(JSON.stringify(claims)).toString('base64url');
-    const { tenantId } = sandbox.tenantOptions('globex');
-    return { authorization: `Bearer ${head}.${changed}.${signature}`, 'x-tenant-id': tenantId };
-  }
-
-  it.each<[string, number, string, () => Record<string, string> | Promise<Record<string, string>>]>([
-    ['no token', 401, 'invalid_token', () => ({ authorization: '' })],
-    ['another scheme', 401, 'invalid_token', () => ({ authorization: 'Basic YTpi' })],
-    ['a token that is none', 401, 'invalid_token', () => ({ authorization: 'Bearer nonsense' })],
-    ['a token with a changed payload', 401, 'invalid_token', forged],
+  it.each<[string, number, string, Record<string, string>]>([
+    ['no token', 401, 'invalid_token', { authorization: '' }],
+    ['another scheme', 401, 'invalid_token', { authorization: 'Basic YTpi' }],
     [
-      'another tenant id',
-      403,
-      'tenant_mismatch',
-      () => ({ 'x-tenant-id': sandbox.tenantOptions('globex').tenantId }),
+      'a wrong signature',
+      401,
+      'invalid_token',
+      { authorization: `Bearer ${head}.${claims}.${otherSignature}` },
     ],
-    ['no tenant id', 403, 'tenant_mismatch', () => ({ 'x-tenant-id': '' })],
+    ['another tenant id', 403, 'tenant_mismatch', { 'x-tenant-id': globex.tenantId }],
+    ['no tenant id', 403, 'tenant_mismatch', { 'x-tenant-id': '' }],
   ])('is refused with %s: %i', async (_what, refusal, error, more) => {
-    const reply = await get(eventUrl(sandbox, 'world-2026'), await more());
+    const reply = await get(eventUrl(sandbox, 'world-2026'), more);
     expect([reply.status, await reply.json()]).toEqual([refusal, expect.objectContaining({ error })]);
     const challenge = refusal === 401 ? 'Bearer error="invalid_token"' : null;
     expect(reply.headers.get('www-authenticate')).toBe(challenge);
   });
 
   it('ends with the tokens revoked of a tenant, or of all', async () => {
-    const globex = await apiHeaders(sandbox, 'globex');
+    const ofGlobex = await apiHeaders(sandbox, 'globex');
     sandbox.revokeTokens('acme');
-    expect([await status(), await status(globex)]).toEqual([401, 200]);
+    expect([await status(), await status(ofGlobex)]).toEqual([401, 200]);
     const next = await apiHeaders(sandbox, 'acme');
     expect(await status(next)).toBe(200);
     sandbox.revokeTokens();
-    expect([await status(next), await status(globex)]).toEqual([401, 401]);
+    expect([await status(next), await status(ofGlobex)]).toEqual([401, 401]);
   });
 
   it('ends with the lifetime of a token, tokenLifetime', async () => {
@@ -177,11 +169,10 @@ describe('the token endpoint', () => {
   });
 
   it('accepts the credentials in the Basic header, form-encoded first (RFC 6749 §2.3.1)', async () => {
-    const { authUrl, clientId, clientSecret } = sandbox.tenantOptions('globex');
-    const [user, secret] = [clientId, clientSecret].map((text) =>
+    const [user, secret] = [globex.clientId, globex.clientSecret].map((text) =>
       new URLSearchParams({ '': text }).toString().slice(1),
     );
-    const reply = await fetch(`${authUrl}/connect/token`, {
+    const reply = await fetch(`${sandbox.url}/connect/token`, {
       method: 'POST',
       headers: { authorization: `Basic ${Buffer.from(`${user}:${secret}`).toString('base64')}` },
       body: new URLSearchParams({ grant_type: 'client_credentials', scope: 'idp_api' }),
