@@ -2,53 +2,45 @@ import * as v from 'valibot';
 import { parseJson } from '../../json.js';
 import { generateExhibitors, type SandboxExhibitor } from './generate-exhibitors.js';
 
-const text = v.string();
-const maybeText = v.optional(text);
-
-const tenantSchema = v.strictObject({
-  /** Key of the tenant in the options of `ExhibitorModule`. */
-  key: text,
-  /** Shown on the login page. */
-  name: text,
-  /** GUID sent as `X-Tenant-Id`, and as `tenantId` of an authorization request for branding. */
-  tenantId: text,
-  /** Client of the REST API (client credentials grant). */
-  clientId: text,
-  clientSecret: text,
-  /** Confidential login client. */
-  loginClientId: text,
-  loginClientSecret: text,
-  /** Public login client. It must use PKCE. */
-  publicLoginClientId: text,
-  /** Address of the host that receives the logout tokens of both login clients. Default: none. */
-  backChannelLogoutUri: maybeText,
-});
-const eventSchema = v.strictObject({
-  /** Event id of the REST API. */
-  id: text,
-  title: text,
-});
-const personSchema = v.strictObject({
-  /** The `sub` claim. `signInAs` accepts it as well as the e-mail address. */
-  sub: text,
-  name: text,
-  /** The `email` claim. Absent: the claim is not sent. */
-  email: maybeText,
-  /** The `email_verified` claim; some providers send it as a string. Absent: the claim is not sent. */
-  emailVerified: v.optional(v.union([v.boolean(), v.picklist(['true', 'false'])])),
-  /** Sends the e-mail claims in userinfo only, not in the ID token. Default `false`. */
-  emailOnlyInUserinfo: v.optional(v.boolean()),
-});
-const exhibitorSchema = v.looseObject({ id: text, contactEmails: v.array(text) });
-
 /** A tenant with the ids and credentials that it gets at onboarding. */
-export type SeedTenant = Readonly<v.InferOutput<typeof tenantSchema>>;
+export interface SeedTenant {
+  /** Key of the tenant in the options of `ExhibitorModule`. */
+  readonly key: string;
+  /** Shown on the login page. */
+  readonly name: string;
+  /** GUID sent as `X-Tenant-Id`, and as `tenantId` of an authorization request for branding. */
+  readonly tenantId: string;
+  /** Client of the REST API (client credentials grant). */
+  readonly clientId: string;
+  readonly clientSecret: string;
+  /** Confidential login client. */
+  readonly loginClientId: string;
+  readonly loginClientSecret: string;
+  /** Public login client. It must use PKCE. */
+  readonly publicLoginClientId: string;
+  /** Address of the host that receives the logout tokens of both login clients. Default: none. */
+  readonly backChannelLogoutUri?: string;
+}
 
 /** A trade event. */
-export type SeedEvent = Readonly<v.InferOutput<typeof eventSchema>>;
+export interface SeedEvent {
+  /** Event id of the REST API. */
+  readonly id: string;
+  readonly title: string;
+}
 
 /** A person who can log in. */
-export type SeedPerson = Readonly<v.InferOutput<typeof personSchema>>;
+export interface SeedPerson {
+  /** The `sub` claim. `signInAs` accepts it as well as the e-mail address. */
+  readonly sub: string;
+  readonly name: string;
+  /** The `email` claim. Absent: the claim is not sent. */
+  readonly email?: string;
+  /** The `email_verified` claim; some providers send it as a string. Absent: the claim is not sent. */
+  readonly emailVerified?: boolean | 'true' | 'false';
+  /** Sends the e-mail claims in userinfo only, not in the ID token. Default `false`. */
+  readonly emailOnlyInUserinfo?: boolean;
+}
 
 /**
  * The initial data of a sandbox. A test can change the result of {@link defaultSeed} and pass it to
@@ -119,9 +111,26 @@ function seedExhibitors(tenants: readonly SeedTenant[], events: readonly SeedEve
   return Object.fromEntries(tenants.map(({ key }) => [key, ofTenant(key)]));
 }
 
+const text = v.string();
+const maybeText = v.optional(text);
+
+const tenantSchema = v.strictObject({
+  ...v.entriesFromList(['key', 'name', 'tenantId', 'clientId', 'clientSecret'], text),
+  ...v.entriesFromList(['loginClientId', 'loginClientSecret', 'publicLoginClientId'], text),
+  backChannelLogoutUri: maybeText,
+});
+const personSchema = v.strictObject({
+  sub: text,
+  name: text,
+  email: maybeText,
+  emailVerified: v.optional(v.union([v.boolean(), v.picklist(['true', 'false'])])),
+  emailOnlyInUserinfo: v.optional(v.boolean()),
+});
+const exhibitorSchema = v.looseObject({ id: text, contactEmails: v.array(text) });
+
 const seedFile = v.strictObject({
   tenants: v.exactOptional(v.pipe(v.array(tenantSchema), v.minLength(1))),
-  events: v.exactOptional(v.array(eventSchema)),
+  events: v.exactOptional(v.array(v.strictObject({ id: text, title: text }))),
   people: v.exactOptional(v.array(personSchema)),
   exhibitors: v.exactOptional(v.record(text, v.record(text, v.array(exhibitorSchema)))),
 });
