@@ -1,14 +1,12 @@
 import { ExhibitorError, PaginationDriftError } from '../index.js';
 import type { Exhibitor, ExhibitorsService } from '../index.js';
 import { shortDigestOf } from '../model/digest.js';
+import { isRecord } from '../model/json-values.js';
 import { checkEventId } from '../model/path-parameters.js';
 
 /** Readings of an event that changes while it is read. What they found is kept, so each has less to write. */
 const MOST_READINGS = 5;
 const LARGEST_BATCH = 10_000;
-
-/** Ends a copy, and is not shown. */
-const SUPERSEDED = new Error('a newer copy of the event has begun');
 
 /** One event of one tenant. */
 export interface MirrorScope {
@@ -21,9 +19,9 @@ export interface MirrorScope {
 export interface Row<T = Exhibitor> {
   /** The id of the exhibitor, by the option `exhibitorId` of the module. Unique within its event. */
   id: string;
-  /** Stands for the content: 22 characters. Store it beside the exhibitor, and answer it from `known`. */
+  /** Of the JSON of the exhibitor: 22 characters. Store it beside the exhibitor, and answer it from `known`. */
   digest: string;
-  /** The record as the service answers it, after `exhibitorSchema`. */
+  /** The record as the service answers it, after `exhibitorSchema`. What has no form in JSON (`Map`, `Set`) is not compared. */
   exhibitor: T;
 }
 
@@ -92,154 +90,121 @@ export interface MirrorResult {
  * @example
  * const { held } = await copyEvent(exhibitors, new BoothTable(pool), { tenant: 'acme', eventId: 'world-2026' });
  */
-export function copyEvent<T = Exhibitor>(
+export async function copyEvent<T = Exhibitor>(
   exhibitors: ExhibitorsService<T>,
   target: MirrorTarget<T>,
   scope: MirrorScope,
-  options: MirrorOptions = {},
+  { batch: size = 200, maxRemovals, signal }: MirrorOptions = {},
 ): Promise<MirrorResult> {
-  return new EventCopy(exhibitors, target, scope, options).run();
+  checkEventId(scope.eventId);
+  if (!Number.isInteger(size) || size < 1 || size > LARGEST_BATCH) {
+    throw new ExhibitorError('invalid_argument', `batch must be a whole number from 1 to ${LARGEST_BATCH}`);
+  }
+  const generation = await target.begin(scope);
+  /** Digests of the rows of the mirror, by id. */
+  const known = new Map<string, string>();
+  for await (const { id, digest } of target.known(scope)) {
+    known.set(id, digest);
+  }
+  const most = mostRemovals(maxRemovals, known.size);
+  const read = new Set<string>();
+  const gone = () => [...known.keys()].filter((id) => !read.has(id));
+
+  async function* changes(): AsyncGenerator<Omit<MirrorBatch<T>, 'generation'>> {
+    for await (const rows of changedRows(exhibitors, scope, { size, signal }, known, read)) {
+      const isKnown = ({ id }: Row<T>) => known.has(id);
+      yield { added: rows.filter((row) => !isKnown(row)), changed: rows.filter(isKnown), removed: [] };
+    }
+    const left = gone();
+    const removed = left.length > most || read.size === 0 ? [] : left;
+    while (removed.length > 0) {
+      yield { added: [], changed: [], removed: removed.splice(0, size) };
+    }
+  }
+
+  const counts = { added: 0, changed: 0, removed: 0 };
+  for await (const change of changes()) {
+    if (signal?.aborted === true) {
+      throw new ExhibitorError('aborted', 'the copy was aborted', { tenant: scope.tenant });
+    }
+    if (!(await target.apply(scope, { generation, ...change }))) {
+      return { rows: read.size, ...counts, superseded: true };
+    }
+    const { added, changed, removed } = change;
+    [...added, ...changed].forEach(({ id, digest }) => known.set(id, digest));
+    removed.forEach((id) => known.delete(id));
+    counts.added += added.length;
+    counts.changed += changed.length;
+    counts.removed += removed.length;
+  }
+  const held = gone().length;
+  return { rows: read.size, ...counts, ...(held > 0 && { held }), superseded: false };
 }
 
-class EventCopy<T> {
-  readonly #counts = { added: 0, changed: 0, removed: 0 };
-  /** Digests of the rows of the mirror, by id. */
-  readonly #digests = new Map<string, string>();
-  readonly #batch: number;
-  #generation = 0;
-
-  constructor(
-    private readonly exhibitors: ExhibitorsService<T>,
-    private readonly target: MirrorTarget<T>,
-    private readonly scope: MirrorScope,
-    private readonly options: MirrorOptions,
-  ) {
-    this.#batch = options.batch ?? 200;
+function mostRemovals(given: MirrorOptions['maxRemovals'], known: number): number {
+  const most = typeof given === 'function' ? given(known) : (given ?? Math.max(10, Math.floor(known / 10)));
+  if (!(most >= 0)) {
+    throw new ExhibitorError('invalid_argument', 'maxRemovals must be a number from 0');
   }
+  return most;
+}
 
-  async run(): Promise<MirrorResult> {
-    checkEventId(this.scope.eventId);
-    if (!Number.isInteger(this.#batch) || this.#batch < 1 || this.#batch > LARGEST_BATCH) {
-      throw new ExhibitorError('invalid_argument', `batch must be a whole number from 1 to ${LARGEST_BATCH}`);
-    }
-    this.#generation = await this.target.begin(this.scope);
-    for await (const { id, digest } of this.target.known(this.scope)) {
-      this.#digests.set(id, digest);
-    }
-    const mostRemovals = this.#mostRemovals(this.#digests.size);
-    const read = new Set<string>();
+/** Reads the event, again where it changes meanwhile. Answers rows that differ from `known`, and fills `read` with all ids. */
+async function* changedRows<T>(
+  exhibitors: ExhibitorsService<T>,
+  { tenant, eventId }: MirrorScope,
+  { size, signal }: { size: number; signal: AbortSignal | undefined },
+  known: ReadonlyMap<string, string>,
+  read: Set<string>,
+): AsyncGenerator<Row<T>[]> {
+  for (let reading = 1; ; reading += 1) {
+    const rows: Row<T>[] = [];
+    read.clear();
     try {
-      await this.#readAll(read);
-      const gone = [...this.#digests.keys()].filter((id) => !read.has(id));
-      if (gone.length > mostRemovals || (gone.length > 0 && read.size === 0)) {
-        return { rows: read.size, ...this.#counts, held: gone.length, superseded: false };
+      for await (const { data, paginationMetadata } of exhibitors.iteratePages(eventId, { tenant, signal })) {
+        for (const exhibitor of data) {
+          const id = newId(exhibitors.idOf(exhibitor), read, tenant, paginationMetadata.currentPage);
+          const digest = shortDigestOf(canonicalJson(exhibitor));
+          read.add(id);
+          if (known.get(id) !== digest) {
+            rows.push({ id, digest, exhibitor });
+          }
+          if (rows.length === size) {
+            yield rows.splice(0);
+          }
+        }
       }
-      for (let from = 0; from < gone.length; from += this.#batch) {
-        await this.#apply([], [], gone.slice(from, from + this.#batch));
+      if (rows.length > 0) {
+        yield rows;
       }
-      return { rows: read.size, ...this.#counts, superseded: false };
+      return;
     } catch (error) {
-      if (error !== SUPERSEDED) {
+      if (!(error instanceof PaginationDriftError) || reading === MOST_READINGS) {
         throw error;
       }
-      return { rows: read.size, ...this.#counts, superseded: true };
     }
   }
+}
 
-  #mostRemovals(known: number): number {
-    const { maxRemovals = Math.max(10, Math.floor(known / 10)) } = this.options;
-    const most = typeof maxRemovals === 'function' ? maxRemovals(known) : maxRemovals;
-    if (!(most >= 0)) {
-      throw new ExhibitorError('invalid_argument', 'maxRemovals must be a number from 0');
-    }
-    return most;
+/** The id of an exhibitor, which none before it had. */
+function newId(id: string | undefined, read: ReadonlySet<string>, tenant: string, page: number): string {
+  if (id === undefined) {
+    const message = 'an exhibitor has no id, or one of more than 256 bytes: set the option exhibitorId';
+    throw new ExhibitorError('malformed_response', message, { tenant });
   }
-
-  /** Fills `read` with the ids of the event. */
-  async #readAll(read: Set<string>): Promise<void> {
-    for (let reading = 1; ; reading += 1) {
-      try {
-        read.clear();
-        return await this.#readOnce(read);
-      } catch (error) {
-        if (!(error instanceof PaginationDriftError) || reading === MOST_READINGS) {
-          throw error;
-        }
-      }
-    }
-  }
-
-  async #readOnce(read: Set<string>): Promise<void> {
-    const { tenant, eventId } = this.scope;
-    const rows: Row<T>[] = [];
-    for await (const page of this.exhibitors.iteratePages(eventId, { tenant, signal: this.options.signal })) {
-      for (const exhibitor of page.data) {
-        const id = this.#idOf(exhibitor, read, page.paginationMetadata.currentPage);
-        const digest = shortDigestOf(canonicalJson(exhibitor));
-        read.add(id);
-        if (this.#digests.get(id) !== digest) {
-          rows.push({ id, digest, exhibitor });
-        }
-        if (rows.length === this.#batch) {
-          await this.#write(rows.splice(0));
-        }
-      }
-    }
-    if (rows.length > 0) {
-      await this.#write(rows);
-    }
-  }
-
-  #idOf(exhibitor: T, read: ReadonlySet<string>, page: number): string {
-    const { tenant } = this.scope;
-    const id = this.exhibitors.idOf(exhibitor);
-    if (id === undefined) {
-      const message = 'an exhibitor has no id, or one of more than 256 bytes: set the option exhibitorId';
-      throw new ExhibitorError('malformed_response', message, { tenant });
-    }
-    if (!read.has(id)) {
-      return id;
-    }
+  if (read.has(id)) {
     // A row moved to the next page, since the event changed and kept its size. If it is always so, the copy fails.
     const breach = { field: 'an exhibitor id', expected: 'unique', seen: 'repeated', page };
     throw new PaginationDriftError(breach, page - 1, { tenant });
   }
-
-  async #write(rows: readonly Row<T>[]): Promise<void> {
-    const added = rows.filter(({ id }) => !this.#digests.has(id));
-    const changed = rows.filter(({ id }) => this.#digests.has(id));
-    await this.#apply(added, changed, []);
-    rows.forEach(({ id, digest }) => this.#digests.set(id, digest));
-  }
-
-  async #apply(added: Row<T>[], changed: Row<T>[], removed: string[]): Promise<void> {
-    if (this.options.signal?.aborted === true) {
-      throw new ExhibitorError('aborted', 'the copy was aborted', { tenant: this.scope.tenant });
-    }
-    const batch = { generation: this.#generation, added, changed, removed };
-    if (!(await this.target.apply(this.scope, batch))) {
-      throw SUPERSEDED;
-    }
-    this.#counts.added += added.length;
-    this.#counts.changed += changed.length;
-    this.#counts.removed += removed.length;
-  }
+  return id;
 }
 
-/**
- * The JSON of a value, whatever the order of the members of its objects. Also tells apart what a schema may make of a record
- * and JSON has no form for: `Map`, `Set` and `bigint`.
- */
+/** The JSON of a value, whatever the order of the members of its objects. */
 function canonicalJson(value: unknown): string {
-  return JSON.stringify(value, (_name, member: unknown) => {
-    if (member instanceof Map || member instanceof Set) {
-      return [...member];
-    }
-    if (typeof member === 'bigint') {
-      return `${member}n`;
-    }
-    return typeof member === 'object' && member !== null && !Array.isArray(member)
+  return JSON.stringify(value, (_name, member: unknown) =>
+    isRecord(member)
       ? Object.fromEntries(Object.entries(member).toSorted(([a], [b]) => (a < b ? -1 : 1)))
-      : member;
-  });
+      : member,
+  );
 }

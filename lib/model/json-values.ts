@@ -20,22 +20,25 @@ export function freezeJson(value: unknown): void {
 
 /** A copy, frozen as {@link freezeJson} does. The object and what it contains stay as they are. */
 export function frozenCopy(record: Readonly<Record<string, unknown>>): Record<string, unknown> {
-  const copy = { ...record };
-  for (const [name, member] of Object.entries(copy)) {
-    copy[name] = copyOf(member);
-  }
-  return Object.freeze(copy);
+  const copy = copyMembers(record);
+  freezeJson(copy);
+  return copy;
 }
 
-function copyOf(value: unknown): unknown {
+/** Copies every array and plain object in a value. Instances of classes stay the same. */
+export function copyJson(value: unknown): unknown {
   if (Array.isArray(value)) {
-    return Object.freeze(value.map(copyOf));
+    return value.map(copyJson);
   }
-  return isPlain(value) && isRecord(value) ? frozenCopy(value) : value;
+  return isPlain(value) ? copyMembers(value) : value;
+}
+
+function copyMembers(value: object): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, copyJson(member)]));
 }
 
 /** True for an array and for an object without a class, also of another realm: the prototype of plain objects is another there. */
-export function isPlain(value: unknown): value is object {
+function isPlain(value: unknown): value is object {
   if (typeof value !== 'object' || value === null) {
     return false;
   }

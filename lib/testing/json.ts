@@ -3,8 +3,7 @@ import * as v from 'valibot';
 /**
  * Parses JSON that a person wrote.
  *
- * @param source of the JSON, for the error
- * @throws Error that names each wrong field, and what is expected there.
+ * @throws Error that names the source, each wrong field, and what is expected there.
  */
 export function parseJson<Schema extends v.GenericSchema>(
   schema: Schema,

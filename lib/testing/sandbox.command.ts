@@ -18,7 +18,6 @@ Options:
   --port PORT         Port, 0 for any free one. Default 4010.
   --redirect-uri URL  Where a login may end; can be repeated. The provider refuses all others.
                       Default ${REDIRECT_URIS.join(' and ')}.
-  --host NAME         A name, besides localhost and the like, by which a proxy reaches it; can be repeated.
   --seed FILE         Tenants, events, people and exhibitors as JSON. What the file leaves out stays as it is.
   --latency MS        Delay of each reply of the REST API. Default 0.
   --tenant KEY        The tenant of the environment, by default the first. Can be repeated: the names of the variables
@@ -40,7 +39,6 @@ export async function run(args: string[]): Promise<number> {
     options: {
       port: { type: 'string', default: '4010' },
       'redirect-uri': { type: 'string', multiple: true },
-      host: { type: 'string', multiple: true },
       seed: { type: 'string' },
       latency: { type: 'string', default: '0' },
       tenant: { type: 'string', multiple: true },
@@ -52,7 +50,7 @@ export async function run(args: string[]): Promise<number> {
   if (values['print-token'] !== undefined) {
     return printToken(port, values['print-token']);
   }
-  const { seed: seedFile, 'write-env': envFile, 'redirect-uri': given, host: hosts } = values;
+  const { seed: seedFile, 'write-env': envFile, 'redirect-uri': given } = values;
   const redirectUris = given ?? REDIRECT_URIS;
   const wrong = redirectUris.find((uri) => !URL.canParse(uri) || !/^https?:[^#]+$/.test(uri));
   if (wrong !== undefined) {
@@ -63,7 +61,7 @@ export async function run(args: string[]): Promise<number> {
   }
   const latency = wholeNumber('--latency', values.latency, 3_600_000);
   const seed = seedFile === undefined ? undefined : parseSeed(seedFile, await readFile(seedFile, 'utf8'));
-  const sandbox = await ExhibitorSandbox.start({ port, seed, redirectUris, hosts });
+  const sandbox = await ExhibitorSandbox.start({ port, seed, redirectUris });
   sandbox.latency = latency;
   try {
     const ended = new Promise<NodeJS.Signals>((resolve) => {

@@ -7,14 +7,12 @@ import type { Pool } from 'pg';
 const AUDIT = `
   CREATE TABLE breach (what text, tenant text, event_id text, at timestamptz DEFAULT clock_timestamp());
   CREATE TABLE ended (outcome text);
-  CREATE TABLE written (operation text, tenant text, event_id text);
 
   CREATE FUNCTION audit_row() RETURNS trigger LANGUAGE plpgsql AS $$
     DECLARE
       seen mirrored_exhibitor := CASE TG_OP WHEN 'DELETE' THEN OLD ELSE NEW END;
       newest bigint;
     BEGIN
-      INSERT INTO written VALUES (TG_OP, seen.tenant, seen.event_id);
       SELECT generation INTO newest FROM mirrored_event
         WHERE (tenant, event_id) = (seen.tenant, seen.event_id);
       IF newest <> current_setting('mirror.generation')::bigint THEN
@@ -53,16 +51,13 @@ export class MirrorAudit {
     return rows.map(({ what, tenant, event_id: event }) => `${tenant}/${event}: ${what}`);
   }
 
-  /** Copies by outcome, and rows by operation. */
-  async counts(): Promise<Record<string, number>> {
-    const { rows } = await this.pool.query(
-      `SELECT operation AS name, count(*)::int FROM written GROUP BY operation
-       UNION ALL SELECT outcome, count(*)::int FROM ended GROUP BY outcome`,
-    );
-    return Object.fromEntries(rows.map(({ name, count }) => [name, count]));
+  /** Copies by outcome. */
+  async outcomes(): Promise<Record<string, number>> {
+    const { rows } = await this.pool.query('SELECT outcome, count(*)::int FROM ended GROUP BY outcome');
+    return Object.fromEntries(rows.map(({ outcome, count }) => [outcome, count]));
   }
 
   async clear(): Promise<void> {
-    await this.pool.query('TRUNCATE breach, written');
+    await this.pool.query('TRUNCATE breach');
   }
 }

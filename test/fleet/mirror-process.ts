@@ -2,14 +2,20 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { INestApplicationContext } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
-import { ExhibitorsService, isExhibitorError } from 'nestjs-exhibitor';
-import { copyEvent } from 'nestjs-exhibitor/mirror';
+import { ExhibitorsService } from 'nestjs-exhibitor';
+import { copyEvent, type MirrorScope } from 'nestjs-exhibitor/mirror';
 import pg from 'pg';
 import { CopyProcessor } from '../../sample/mirror/copies.js';
-import { MirrorAppModule } from '../../sample/mirror/mirror-app.module.js';
+import { MirrorAppModule, type MirrorAppOptions } from '../../sample/mirror/mirror-app.module.js';
 import { PostgresMirror } from '../../sample/mirror/postgres-mirror.js';
-import type { MirrorCommands } from './mirror-commands.js';
 import { obey } from './obey.js';
+
+/** Commands of this process. */
+export interface MirrorCommands {
+  start(options: MirrorAppOptions): Promise<void>;
+  /** Copies the event at once, beside the workers, as the button of the page does. */
+  copy(scope: MirrorScope & { maxRemovals?: number }): Promise<void>;
+}
 
 let app: INestApplicationContext | undefined;
 
@@ -62,17 +68,8 @@ const commands: MirrorCommands = {
       throw new Error('this process was not started');
     }
     const mirror = app.get<PostgresMirror<object>>(PostgresMirror);
-    try {
-      const options = maxRemovals === undefined ? {} : { maxRemovals };
-      await mirror.note(scope, await copyEvent(app.get(ExhibitorsService), mirror, scope, options));
-      return undefined;
-    } catch (error) {
-      return isExhibitorError(error) ? error.code : String(error);
-    }
-  },
-  async close() {
-    await app?.close();
-    process.disconnect();
+    const options = maxRemovals === undefined ? {} : { maxRemovals };
+    await mirror.note(scope, await copyEvent(app.get(ExhibitorsService), mirror, scope, options));
   },
 };
 

@@ -6,11 +6,12 @@ import {
   type SandboxExhibitor,
   type SandboxTenantOptions,
 } from '../../lib/testing/index.js';
+import { pageOf } from '../../lib/testing/sandbox/rest-api.js';
 import { startSandbox } from '../support/sandbox.js';
 import { type AnyFault, reset, sometimes, stall, truncate } from '../support/faults.js';
 
-export const TENANTS = ['north', 'east', 'south', 'west'];
-export const EVENTS = Array.from({ length: 25 }, (_, index) => `event-${index}`);
+const TENANTS = ['north', 'east', 'south', 'west'];
+const EVENTS = Array.from({ length: 25 }, (_, index) => `event-${index}`);
 export const SCOPES: readonly MirrorScope[] = TENANTS.flatMap((tenant) =>
   EVENTS.map((eventId) => ({ tenant, eventId })),
 );
@@ -18,24 +19,12 @@ export const SCOPES: readonly MirrorScope[] = TENANTS.flatMap((tenant) =>
 /** No event ever has fewer exhibitors, so that an empty table is the result of a fault. */
 const LEAST = 12;
 
-const EMPTY = {
-  paginationMetadata: {
-    currentPage: 1,
-    totalCount: 0,
-    totalPages: 0,
-    hasPreviousPage: false,
-    hasNextPage: false,
-    itemsPerPage: 50,
-  },
-  data: [],
-};
-
 /** One in five requests meets one of them. */
 const LIST_FAULTS: readonly AnyFault[] = [
   { kind: 'status', status: 503 },
   { kind: 'status', status: 404 },
   { kind: 'status', status: 500 },
-  { kind: 'body', body: JSON.stringify(EMPTY) },
+  { kind: 'body', body: JSON.stringify(pageOf([], 1, 50)) },
   { kind: 'body', body: '[]' },
   { kind: 'body', body: '<html>' },
   reset('mid-body'),
@@ -61,10 +50,10 @@ export class MirrorWorld {
     }
     const world = new MirrorWorld(await startSandbox({ seed }));
     for (const scope of SCOPES) {
-      const ids = Array.from({ length: randomInt(20, 130) }, (_, index) => index);
+      const length = randomInt(20, 130);
       world.#set(
         scope,
-        ids.map((id) => world.#record(scope, id)),
+        Array.from({ length }, (_, id) => world.#record(scope, id)),
       );
     }
     return world;

@@ -1,7 +1,8 @@
 /** Events of several tenants, copied by processes that are killed, from a service that changes and fails. */
 import { randomInt } from 'node:crypto';
+import { readdirSync } from 'node:fs';
 import { isDeepStrictEqual } from 'node:util';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { Pool } from 'pg';
 import { MIRROR_TABLES } from '../../sample/mirror/postgres-mirror.js';
 import type { MirrorScope } from '../../lib/mirror/index.js';
@@ -12,22 +13,16 @@ import { pause } from '../support/wait.js';
 import { CompiledSources } from './compile.js';
 import { FleetProcess } from './fleet.js';
 import { MirrorAudit } from './mirror-audit.js';
-import type { MirrorCommands } from './mirror-commands.js';
+import type { MirrorCommands } from './mirror-process.js';
 import { MirrorWorld, SCOPES } from './mirror-world.js';
 
 const PROGRAM = 'test/fleet/mirror-process.ts';
+const SAMPLE = readdirSync('sample/mirror').filter((name) => name.endsWith('.ts'));
 const SOURCES = [
   PROGRAM,
   'test/fleet/obey.ts',
   'sample/booth/booth.schema.ts',
-  ...[
-    'copied-exhibitors.service',
-    'copies',
-    'mirror-app.module',
-    'mirror.controller',
-    'operator-login',
-    'postgres-mirror',
-  ].map((name) => `sample/mirror/${name}.ts`),
+  ...SAMPLE.map((name) => `sample/mirror/${name}`),
 ];
 const SIZE = 3;
 /** Time of changes, faults and kills: `MIRROR_SECONDS=120` is the long form. */
@@ -161,7 +156,10 @@ describeWithPostgres(`${SCOPES.length} events, copied for ${CHAOS / 1_000} s`, (
       );
       for (const { held, ...scope } of rows) {
         counts.approved += 1;
-        await anyWorker().worker.send('copy', { ...scope, maxRemovals: held });
+        // It fails where a newer copy or a killed process is in its way: then it comes again.
+        await anyWorker()
+          .worker.send('copy', { ...scope, maxRemovals: held })
+          .catch(() => {});
       }
     }
 
@@ -188,7 +186,7 @@ describeWithPostgres(`${SCOPES.length} events, copied for ${CHAOS / 1_000} s`, (
           left = await different();
         }
         const seconds = Math.round((performance.now() - stopped) / 1_000);
-        const seen = await audit.counts();
+        const seen = await audit.outcomes();
         process.stderr.write(
           `mirror: ${JSON.stringify({ ...counts, ...seen })}, settled after ${seconds} s\n`,
         );
@@ -203,39 +201,25 @@ describeWithPostgres(`${SCOPES.length} events, copied for ${CHAOS / 1_000} s`, (
       CHAOS + SETTLED_WITHIN + 30_000,
     );
 
-    describe('would find', () => {
-      const scope = { tenant: 'north', eventId: 'event-0' };
-      const where = `tenant = 'north' AND event_id = 'event-0'`;
-
-      it.each([
-        [
-          'a row of another tenant',
-          `UPDATE mirrored_exhibitor SET exhibitor = '{"name": "east/event-0"}'`,
-          'a row of east/event-0',
-        ],
-        ['an event that is emptied', 'DELETE FROM mirrored_exhibitor', 'emptied'],
-      ])('%s', async (_what, statement, breach) => {
-        await run(0, `${statement} WHERE ${where}`);
-        expect(await audit.breaches()).toContain(`${scope.tenant}/${scope.eventId}: ${breach}`);
-      });
-
-      it('a write of an older run', async () => {
-        await run(
-          -1,
-          `INSERT INTO mirrored_exhibitor VALUES ('north', 'event-0', 'x', '', '{"name": "north/event-0"}')`,
-        );
-        expect(await audit.breaches()).toEqual(['north/event-0: written by an older run']);
-      });
-
-      /** Writes as the newest run, or as one that began before it. */
-      async function run(step: number, statement: string): Promise<void> {
-        // No process writes meanwhile.
-        await Promise.all(workers.map((worker) => worker.kill()));
-        await audit.clear();
-        const { rows } = await pool.query(`SELECT generation FROM mirrored_event WHERE ${where}`);
-        const generation = Number(rows[0].generation) + step;
-        await pool.query(`BEGIN; SET LOCAL mirror.generation = '${generation}'; ${statement}; COMMIT`);
-      }
+    // As the newest run, or as one that began before it.
+    it.each([
+      ['a write of an older run', -1, `UPDATE mirrored_exhibitor SET digest = ''`, 'written by an older run'],
+      [
+        'a row of another tenant',
+        0,
+        `UPDATE mirrored_exhibitor SET exhibitor = '{"name": "x"}'`,
+        'a row of x',
+      ],
+      ['an event that is emptied', 0, 'DELETE FROM mirrored_exhibitor', 'emptied'],
+    ])('would find %s', async (_what, step, statement, breach) => {
+      // No process writes meanwhile.
+      await Promise.all(workers.map((worker) => worker.kill()));
+      await audit.clear();
+      const where = `WHERE tenant = 'north' AND event_id = 'event-0'`;
+      const { rows } = await pool.query(`SELECT generation FROM mirrored_event ${where}`);
+      const generation = Number(rows[0].generation) + step;
+      await pool.query(`BEGIN; SET LOCAL mirror.generation = '${generation}'; ${statement} ${where}; COMMIT`);
+      expect(await audit.breaches()).toContain(`north/event-0: ${breach}`);
     });
   });
 });

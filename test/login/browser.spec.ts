@@ -75,7 +75,7 @@ describeInChromium('a login in a browser with the provider on another site', (br
       await signIn(second, 'Sam Several', '/me?tab=second');
       expect(await identityOn(second)).toMatchObject({ subject: 'sam.several' });
       const cookies = await context.cookies(host.url);
-      const ours = cookies.filter(({ name }) => name.startsWith('exhibitor-') && !name.includes('sandbox'));
+      const ours = cookies.filter(({ name }) => name.startsWith('exhibitor-'));
       expect(ours.map(({ name, httpOnly, sameSite, path }) => [name, httpOnly, sameSite, path])).toEqual([
         ['exhibitor-identity', true, 'Lax', '/'],
       ]);

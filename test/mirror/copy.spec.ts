@@ -2,16 +2,52 @@
 import { Test } from '@nestjs/testing';
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { ExhibitorModule, ExhibitorsService } from '../../lib/index.js';
-import { copyEvent, type MirrorOptions, type MirrorResult } from '../../lib/mirror/index.js';
+import {
+  copyEvent,
+  type MirrorBatch,
+  type MirrorOptions,
+  type MirrorResult,
+  type MirrorScope,
+  type MirrorTarget,
+  type Row,
+} from '../../lib/mirror/index.js';
 import type { SandboxExhibitor } from '../../lib/testing/index.js';
 import { COOKIE_SECRET } from '../support/host.js';
 import type { OtherOptions } from '../support/module-options.js';
 import { useClosing, useSandbox } from '../support/lifetimes.js';
 import { pause } from '../support/wait.js';
-import { MemoryTarget } from './memory-target.js';
 
 const SCOPE = { tenant: 'acme', eventId: 'fair' };
 const NOTHING = { added: 0, changed: 0, removed: 0, superseded: false };
+
+/** A database in memory that keeps the contract of a target, for one event. */
+class MemoryTarget implements MirrorTarget {
+  generation = 0;
+  readonly rows = new Map<string, Row>();
+  readonly batches: (MirrorBatch & { scope: MirrorScope; refused: boolean })[] = [];
+  /** Called before each batch: to wait, to fail, or to change the event meanwhile. */
+  before: () => unknown = () => {};
+
+  async begin(): Promise<number> {
+    this.generation += 1;
+    return this.generation;
+  }
+
+  async *known(): AsyncGenerator<Row> {
+    yield* this.rows.values();
+  }
+
+  async apply(scope: MirrorScope, batch: MirrorBatch): Promise<boolean> {
+    await this.before();
+    const refused = batch.generation < this.generation;
+    this.batches.push({ ...batch, scope, refused });
+    if (!refused) {
+      [...batch.added, ...batch.changed].forEach((row) => this.rows.set(row.id, row));
+      batch.removed.forEach((id) => this.rows.delete(id));
+    }
+    return !refused;
+  }
+}
 
 const sandbox = await useSandbox();
 const closing = useClosing();
@@ -39,7 +75,6 @@ describe('a copy of an event', () => {
     }));
   }
   const set = (list: readonly SandboxExhibitor[]): void => sandbox.setExhibitors('fair', list, 'acme');
-  const ids = (): string[] => target.rowsOf(SCOPE).map(({ id }) => id);
 
   beforeEach(async () => {
     sandbox.clearRequests();
@@ -51,14 +86,14 @@ describe('a copy of an event', () => {
   it('writes the event in batches, with a digest of each record', async () => {
     expect(await copy({ batch: 50 })).toEqual({ ...NOTHING, rows: 120, added: 120 });
     expect(target.batches.map(({ added }) => added.length)).toEqual([50, 50, 20]);
-    expect(target.batches.map(({ generation }) => generation)).toEqual([1, 1, 1]);
+    expect(target.batches).toEqual(Array(3).fill(expect.objectContaining({ generation: 1, scope: SCOPE })));
     const digest = expect.stringMatching(/^[\w-]{22}$/);
-    expect(target.rowsOf(SCOPE)[0]).toEqual({ id: 'x-1', digest, exhibitor: records(1)[0] });
+    expect(target.rows.values().next().value).toEqual({ id: 'x-1', digest, exhibitor: records(1)[0] });
   });
 
   it('writes nothing for an event that did not change, whatever the order of its members', async () => {
     await copy();
-    target.written();
+    target.batches.length = 0;
     set(records(120).map(({ id, ...rest }) => ({ ...rest, id })));
     expect(await copy()).toEqual({ ...NOTHING, rows: 120 });
     expect(target.batches).toEqual([]);
@@ -66,34 +101,32 @@ describe('a copy of an event', () => {
 
   it('adds, changes and removes rows, those removed last', async () => {
     await copy();
-    target.written();
+    target.batches.length = 0;
     set([...records(60, 'New').slice(0, 2), ...records(125).slice(7)]);
-    expect(await copy()).toMatchObject({ added: 5, changed: 2, removed: 5 });
+    expect(await copy()).toEqual({ ...NOTHING, rows: 120, added: 5, changed: 2, removed: 5 });
     expect(target.batches.map(({ removed }) => removed)).toEqual([[], ['x-3', 'x-4', 'x-5', 'x-6', 'x-7']]);
-    expect(target.written()).toEqual({ added: 5, changed: 2, removed: 5 });
-    expect(ids()).toHaveLength(120);
+    expect(target.rows.size).toBe(120);
   });
 
   it('reads an event again that changes while it is read, and keeps what was applied', async () => {
     // Five pages are read or on their way when the first batch is written.
-    target.before = (step) => step === 'apply' && target.batches.length === 0 && set(records(401));
+    target.before = () => target.batches.length === 0 && set(records(401));
     set(records(400));
-    expect(await copy({ batch: 50 })).toMatchObject({ rows: 401, added: 401 });
-    expect(ids()).toHaveLength(401);
-    expect(target.written()).toEqual({ added: 401, changed: 0, removed: 0 });
+    expect(await copy({ batch: 50 })).toEqual({ ...NOTHING, rows: 401, added: 401 });
+    expect(target.rows.size).toBe(401);
     expect(sandbox.requests.filter(({ query }) => query['Page'] === '1')).toHaveLength(2);
-    expect(target.begun).toHaveLength(1);
+    expect(target.generation).toBe(1);
   });
 
   it('fails where an event changes in each of five readings, and removes nothing', async () => {
     await copy({ batch: 50 });
     let count = 500;
-    target.before = (step) => step === 'apply' && set(records((count += 50)).slice(5));
+    target.before = () => set(records((count += 50)).slice(5));
     set(records(500).slice(5));
     sandbox.clearRequests();
     await expect(copy({ batch: 50 })).rejects.toMatchObject({ code: 'pagination_drift', tenant: 'acme' });
     expect(sandbox.requests.filter(({ query }) => query['Page'] === '1')).toHaveLength(5);
-    expect(ids()).toEqual(expect.arrayContaining(records(5).map(({ id }) => id)));
+    expect([...target.rows.keys()]).toEqual(expect.arrayContaining(records(5).map(({ id }) => id)));
     // The next one finishes it.
     target.before = () => {};
     expect(await copy()).toMatchObject({ removed: 5 });
@@ -116,13 +149,11 @@ describe('a copy of an event', () => {
     } as const;
     exhibitors = await start({ exhibitorSchema, exhibitorId: ({ name }) => String(name).slice(6) });
     await copy();
-    expect(target.rowsOf(SCOPE)[0]).toMatchObject({ id: '1', exhibitor: { name: 'BOOTH 1' } });
+    expect(target.rows.values().next().value).toMatchObject({ id: '1', exhibitor: { name: 'BOOTH 1' } });
   });
 
   it.each([
     ['a date', new Date(0), new Date(1)],
-    ['a map of bigints', new Map([[1, 2n]]), new Map([[1, 3n]])],
-    ['a set', new Set([1]), new Set([2])],
     ['a list', [1, 2], [2, 1]],
     ['an object', { b: 1, a: 2 }, { a: 1, b: 2 }],
   ])('sees that %s, which a schema makes, is another', async (_what, before, after) => {
@@ -139,10 +170,10 @@ describe('a copy of an event', () => {
   it('ends quietly where a newer copy has begun, and removes nothing', async () => {
     await copy();
     set(records(120, 'New').slice(5));
-    target.written();
+    target.batches.length = 0;
     let newer: Promise<MirrorResult> | undefined;
-    target.before = async (step) => {
-      if (step === 'apply' && newer === undefined) {
+    target.before = async () => {
+      if (newer === undefined) {
         // The newer copy sees the rows again that the older one would remove.
         set(records(120, 'Newer'));
         newer = copy();
@@ -151,12 +182,12 @@ describe('a copy of an event', () => {
     };
     expect(await copy()).toMatchObject({ changed: 0, removed: 0, superseded: true });
     expect(await newer).toMatchObject({ changed: 120, superseded: false });
-    expect(target.begun).toHaveLength(3);
+    expect(target.generation).toBe(3);
     expect(target.batches).toMatchObject([
       { generation: 3, refused: false },
       { generation: 2, refused: true },
     ]);
-    expect(target.rowsOf(SCOPE).map(({ exhibitor }) => exhibitor)).toEqual(records(120, 'Newer'));
+    expect([...target.rows.values()].map(({ exhibitor }) => exhibitor)).toEqual(records(120, 'Newer'));
   });
 
   it.each<[string, number, number, number | undefined, MirrorOptions]>([
@@ -176,15 +207,14 @@ describe('a copy of an event', () => {
     set(records(known).slice(removed));
     const result = await copy(options);
     expect([result.held, result.removed]).toEqual([held, held === undefined ? removed : 0]);
-    expect(ids()).toHaveLength(held === undefined ? known - removed : known);
+    expect(target.rows.size).toBe(held === undefined ? known - removed : known);
   });
 
   it('holds removals back, applies the rest, and removes them where more are allowed', async () => {
     await copy();
-    target.written();
+    target.batches.length = 0;
     set([...records(1, 'New'), ...records(130).slice(21)]);
     expect(await copy()).toEqual({ ...NOTHING, rows: 110, added: 10, changed: 1, held: 20 });
-    expect(target.written()).toEqual({ added: 10, changed: 1, removed: 0 });
     expect(await copy({ maxRemovals: 20 })).toEqual({ ...NOTHING, rows: 110, removed: 20 });
   });
 
@@ -192,25 +222,25 @@ describe('a copy of an event', () => {
     await copy();
     sandbox.failNext('list', { kind: 'status', status: 404 });
     await expect(copy()).rejects.toMatchObject({ code: 'not_found' });
-    expect(ids()).toHaveLength(120);
+    expect(target.rows.size).toBe(120);
   });
 
   it('leaves what it wrote where it dies or is aborted, and the next copy finishes it', async () => {
     const failure = new Error('the connection is lost');
     let applied = 0;
-    target.before = (step) => {
-      applied += step === 'apply' ? 1 : 0;
-      if (step === 'apply' && applied === 2) {
+    target.before = () => {
+      applied += 1;
+      if (applied === 2) {
         throw failure;
       }
     };
     await expect(copy({ batch: 50 })).rejects.toBe(failure);
-    expect(ids()).toHaveLength(50);
+    expect(target.rows.size).toBe(50);
     const abort = new AbortController();
-    target.before = (step) => step === 'apply' && ids().length === 100 && abort.abort();
+    target.before = () => target.rows.size === 100 && abort.abort();
     const { signal } = abort;
     await expect(copy({ batch: 10, signal })).rejects.toMatchObject({ code: 'aborted', tenant: 'acme' });
-    const left = ids().length;
+    const left = target.rows.size;
     expect(left).toBeGreaterThanOrEqual(100);
     expect(left).toBeLessThan(120);
     target.before = () => {};
@@ -222,7 +252,7 @@ describe('a copy of an event', () => {
     set(records(600));
     let release = (): void => {};
     const released = new Promise<void>((resolve) => (release = resolve));
-    target.before = (step) => (step === 'apply' ? released : undefined);
+    target.before = () => released;
     const copied = copy({ batch: 10 });
     await pause(100);
     const lists = (): number => sandbox.requests.filter(({ operation }) => operation === 'list').length;
@@ -246,6 +276,6 @@ describe('a copy of an event', () => {
   it('begins no copy of an event that cannot be', async () => {
     const copied = copyEvent(exhibitors, target, { tenant: 'acme', eventId: 'a/b' });
     await expect(copied).rejects.toMatchObject({ code: 'invalid_argument' });
-    expect(target.begun).toEqual([]);
+    expect(target.generation).toBe(0);
   });
 });

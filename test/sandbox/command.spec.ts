@@ -13,6 +13,7 @@ import { nativeRequire } from '../support/native-require.js';
 import { startServer } from '../support/server.js';
 import { Visitor } from '../support/visitor.js';
 import { eventually } from '../support/wait.js';
+import { tokenOf } from './rest-client.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'exhibitor-command-'));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -70,32 +71,12 @@ describe('nestjs-exhibitor sandbox with a seed and redirect addresses', () => {
   const addFault = (fault: unknown): Promise<Response> =>
     at('/sandbox/faults', { method: 'POST', body: JSON.stringify(fault) });
 
-  async function askToken(): Promise<string> {
-    const { env } = sandbox;
-    const form = {
-      grant_type: 'client_credentials',
-      client_id: String(env['API_CLIENT_ID']),
-      client_secret: String(env['API_CLIENT_SECRET']),
-    };
-    const token = await at('/connect/token', { method: 'POST', body: new URLSearchParams(form) });
-    return ((await token.json()) as Record<string, string>)['access_token'] ?? '';
-  }
-
-  async function lookUp(email: string, eventId = 'spring-2027', token?: string): Promise<Response> {
-    const accessToken = token ?? (await askToken());
+  async function lookUp(email: string, eventId = 'spring-2027'): Promise<Response> {
+    const { authUrl, clientId, clientSecret, tenantId } = exhibitorOptionsFrom(sandbox.env).tenant;
+    const token = await tokenOf({ authUrl, clientId, clientSecret: String(clientSecret) });
     return at(`/api/v1/exhibitor/event/${eventId}/contactEmail/${email}`, {
-      headers: { authorization: `Bearer ${accessToken}`, 'x-tenant-id': String(sandbox.env['TENANT_ID']) },
+      headers: { authorization: `Bearer ${token}`, 'x-tenant-id': tenantId },
     });
-  }
-
-  async function authorize(redirectUri: string): Promise<number> {
-    const login = {
-      client_id: 'acme-web',
-      response_type: 'code',
-      scope: 'openid',
-      redirect_uri: redirectUri,
-    };
-    return (await at(`/connect/authorize?${new URLSearchParams(login)}`, { redirect: 'manual' })).status;
   }
 
   it('prints tenants, events, people, and every variable of a host', async () => {
@@ -104,22 +85,17 @@ describe('nestjs-exhibitor sandbox with a seed and redirect addresses', () => {
     }
     const names = [...Object.values(HOST_VARIABLES), SECRET_VARIABLE];
     expect(Object.keys(sandbox.env).toSorted()).toEqual([...names, 'PORT'].toSorted());
-    expect(exhibitorOptionsFrom(sandbox.env).tenant.login.redirectUri).toBe(REDIRECT_URI);
-    expect(sandbox.env).toMatchObject({
-      TENANT_ID: '0a1b6c9e-5f43-4c3e-9a52-6b1f0e7d1001',
-      BASE_URL: sandbox.url,
-      AUTH_URL: sandbox.url,
-      API_CLIENT_ID: 'acme-api',
-      API_CLIENT_SECRET: "it's for development",
-      LOGIN_CLIENT_ID: 'acme-web',
-      REDIRECT_URI,
-      ISSUER: sandbox.url,
-      IDP_PUBLIC_KEY: `${sandbox.url}/connect/jwks`,
-      PORT: '3999',
-    });
+    expect(sandbox.env).toMatchObject({ REDIRECT_URI, PORT: '3999' });
     expect(sandbox.env['COOKIE_SECRET']).toHaveLength(43);
     const [, address = ''] = /curl '(\S+person=pat)'/.exec(sandbox.text) ?? [];
     expect((await fetch(address)).status).toBe(200);
+  });
+
+  it('answers the credentials of every tenant, as options of the module: those of the environment', async () => {
+    const { tenants } = (await (await at('/sandbox/tenants')).json()) as { tenants: Record<string, unknown> };
+    const { tenant } = exhibitorOptionsFrom(sandbox.env);
+    expect(tenants).toEqual({ acme: { ...tenant, login: { ...tenant.login, responseType: 'code' } } });
+    expect(tenant).toMatchObject({ baseUrl: sandbox.url, clientSecret: "it's for development" });
   });
 
   it('serves the seed of the file, that of docs/sandbox.md', async () => {
@@ -127,25 +103,14 @@ describe('nestjs-exhibitor sandbox with a seed and redirect addresses', () => {
     expect((await lookUp('pat@example.com', 'world-2026')).status).toBe(404);
   });
 
-  it('answers the credentials of every tenant, as options of the module', async () => {
-    const { tenants } = (await (await at('/sandbox/tenants')).json()) as { tenants: Record<string, unknown> };
-    const { env } = sandbox;
-    expect(tenants).toEqual({
-      acme: {
-        tenantId: env['TENANT_ID'],
-        baseUrl: sandbox.url,
-        authUrl: sandbox.url,
-        clientId: 'acme-api',
-        clientSecret: "it's for development",
-        login: expect.objectContaining({ redirectUri: REDIRECT_URI, keys: env['IDP_PUBLIC_KEY'] }),
-      },
-    });
-  });
-
   it('refuses other redirect addresses, as real providers do', async () => {
     const known = [REDIRECT_URI, 'https://portal.example.com/cb'];
     const others = ['http://127.0.0.1:3000/auth/callback', `${REDIRECT_URI}/`];
-    expect(await Promise.all([...known, ...others].map(authorize))).toEqual([303, 303, 400, 400]);
+    const statusOf = async (uri: string): Promise<number> => {
+      const login = { client_id: 'acme-web', response_type: 'code', scope: 'openid', redirect_uri: uri };
+      return (await at(`/connect/authorize?${new URLSearchParams(login)}`, { redirect: 'manual' })).status;
+    };
+    expect(await Promise.all([...known, ...others].map(statusOf))).toEqual([303, 303, 400, 400]);
   });
 
   it('lets logouts end on loopback and at the origins of its redirect addresses', async () => {
@@ -166,16 +131,6 @@ describe('nestjs-exhibitor sandbox with a seed and redirect addresses', () => {
     expect((await lookUp('pat@example.com')).status).toBe(418);
     expect(await (await at('/sandbox/faults')).json()).toEqual([{ match, fault, remaining: 1 }]);
     expect(await (await at('/sandbox/faults', { method: 'DELETE' })).json()).toEqual([]);
-    expect((await lookUp('pat@example.com')).status).toBe(200);
-  });
-
-  it('revokes the access tokens of a tenant, or of all', async () => {
-    const token = await askToken();
-    const status = async (): Promise<number> =>
-      (await lookUp('pat@example.com', 'spring-2027', token)).status;
-    const revoke = (query: string): Promise<Response> => at(`/sandbox/tokens${query}`, { method: 'DELETE' });
-    expect([(await revoke('?tenant=nobody')).status, await status()]).toEqual([400, 200]);
-    expect([(await revoke('?tenant=acme')).status, await status()]).toEqual([200, 401]);
     expect((await lookUp('pat@example.com')).status).toBe(200);
   });
 
@@ -200,9 +155,7 @@ describe('nestjs-exhibitor sandbox with a seed and redirect addresses', () => {
     [{ match: { operation: ['lists'] }, fault: DELAY }, '→ at match.operation'],
     [{ match: { probability: 1 }, fault: DELAY }, 'Expected never but received "probability"'],
     [{ match: 'list', fault: { kind: 'custom' } }, 'Invalid type: Expected ("status" |'],
-    [{ match: 'list', fault: { kind: 'status' } }, 'received undefined\n  → at fault.status'],
     [{ match: 'list', fault: { kind: 'status', status: 99 } }, 'received 99\n  → at fault.status'],
-    [{ match: 'list', fault: { kind: 'delay', ms: 0.5 } }, 'Invalid integer: Received 0.5\n  → at fault.ms'],
     [{ match: 'list', fault: { ...DELAY, at: 1 } }, 'Expected never but received "at"\n  → at fault.at'],
     [{ match: 'list', fault: DELAY, times: 0 }, 'times must be an integer from 1'],
     ['{', 'the body:\n× must be JSON'],
@@ -224,7 +177,6 @@ describe('nestjs-exhibitor sandbox with a seed and redirect addresses', () => {
       ['GET', '/sandbox'],
       ['GET', '/sandbox/tenants'],
       ['GET', '/sandbox/token?person=pat'],
-      ['DELETE', '/sandbox/tokens'],
       ['GET', '/sandbox/faults'],
       ['DELETE', '/sandbox/faults'],
       ['POST', '/sandbox/faults'],
@@ -264,7 +216,7 @@ describe('nestjs-exhibitor sandbox with a seed and redirect addresses', () => {
       await page.getByText('None.').waitFor();
       const text = await visitor.text();
       expect(text).toContain('client_id=acme-api · client_secret=…');
-      expect(text).toContain(`Authorization: Bearer … · X-Tenant-Id: ${sandbox.env['TENANT_ID']}`);
+      expect(text).toContain(`X-Tenant-Id: ${sandbox.env['TENANT_ID']} · fault: status`);
       const html = await page.content();
       expect(html).not.toContain(String(sandbox.env['API_CLIENT_SECRET']));
       expect(html).not.toContain('eyJ');
@@ -286,8 +238,8 @@ describe('nestjs-exhibitor sandbox with a seed and redirect addresses', () => {
         await press(name);
       }
       await eventually(async () => (await pending()).length === 4);
-      const kinds = ['status', 'body', 'delay', 'reset'];
-      expect((await pending()).map((one) => Object(one).fault.kind).toSorted()).toEqual(kinds.toSorted());
+      const kinds = new Set((await pending()).map((one) => Object(one).fault.kind));
+      expect(kinds).toEqual(new Set(['status', 'body', 'delay', 'reset']));
       expect((await pending())[0]).toMatchObject({ match: { operation: 'lookup' }, remaining: 2 });
       expect((await lookUp('pat@example.com')).status).toBe(503);
       await press('Remove all');
@@ -330,8 +282,6 @@ describe('nestjs-exhibitor sandbox', () => {
     const message = `${file} exists. Its values stay valid: leave out --write-env, or delete it.`;
     await expect(run(['--port', '0', '--write-env', file])).rejects.toThrow(message);
     expect(parseEnv(readFileSync(file, 'utf8'))).toEqual(written);
-    const { port } = new URL(sandbox.url);
-    await expect(run(['--port', port])).rejects.toThrow(`port ${port} on 127.0.0.1 is already in use`);
 
     // An open connection does not delay the end.
     await (await fetch(`${sandbox.url}/sandbox`)).text();
@@ -352,13 +302,12 @@ describe('nestjs-exhibitor sandbox', () => {
       Object.values(HOST_VARIABLES).map((name) => prefix + name),
     );
     expect(Object.keys(written).toSorted()).toEqual([...names, SECRET_VARIABLE, 'PORT'].toSorted());
-    const read = (['ACME_', 'GLOBEX_'] as const).map((prefix) => exhibitorOptionsFrom(written, { prefix }));
-    const secrets = [written[SECRET_VARIABLE]];
-    expect(read).toMatchObject([
-      { secrets, tenant: { clientId: 'acme-api', baseUrl: two.url, login: { redirectUri: uris[0] } } },
-      { secrets, tenant: { clientId: 'globex-api', baseUrl: two.url, login: { redirectUri: uris[1] } } },
-    ]);
-    expect(written['GLOBEX_API_CLIENT_SECRET']).toBe('globex-api-secret-for+development/only&=%20:?');
+    const client = { clientId: 'globex-api', clientSecret: 'globex-api-secret-for+development/only&=%20:?' };
+    expect(exhibitorOptionsFrom(written, { prefix: 'GLOBEX_' })).toMatchObject({
+      secrets: [written[SECRET_VARIABLE]],
+      tenant: { ...client, baseUrl: two.url, login: { redirectUri: uris[1] } },
+    });
+    expect(written['ACME_REDIRECT_URI']).toBe(uris[0]);
     await end(two);
     // Tenants without an address of their own have the first one.
     const one = await start(...keys, '--redirect-uri', 'http://acme.localhost:3100/cb');
@@ -369,30 +318,23 @@ describe('nestjs-exhibitor sandbox', () => {
 
   it('serves the default seed, prints an access token of a person, and ends by SIGINT', async () => {
     const sandbox = await start('--tenant', 'globex');
-    expect(sandbox.text).toContain('world-2026');
-    expect(sandbox.text).toContain('acme, globex, initech');
-    expect(sandbox.text).toContain(
+    for (const words of [
+      'world-2026',
+      'acme, globex, initech',
       'globex. Save it to .env and run: node --env-file=.env dist/main.js\n\nTENANT_ID=',
-    );
-    expect(sandbox.text).toContain(
       'http://127.0.0.1:3000/auth/callback and http://localhost:3000/auth/callback',
-    );
+    ]) {
+      expect(sandbox.text).toContain(words);
+    }
     expect(sandbox.env).toMatchObject({ API_CLIENT_ID: 'globex-api' });
 
     const { port } = new URL(sandbox.url);
-    const printed: unknown[][] = [];
-    const log = jest.spyOn(console, 'log').mockImplementation((...line) => void printed.push(line));
-    for (const person of ['zoë+fair@example.com', 'sam.several']) {
-      expect(await run(['--port', port, '--print-token', person])).toBe(0);
-    }
+    const log = jest.spyOn(console, 'log').mockImplementation(() => {});
+    expect(await run(['--port', port, '--print-token', 'zoë+fair@example.com'])).toBe(0);
+    const { calls } = log.mock;
     log.mockRestore();
-    const claims = printed.map(([token]) => decodeJwt(String(token)));
-    const common = { iss: sandbox.url, aud: 'portal-api', client_id: 'portal-app', email_verified: true };
-    expect(claims).toEqual([
-      expect.objectContaining({ ...common, sub: 'zoe.fair', email: 'zoë+fair@example.com' }),
-      expect.objectContaining({ ...common, sub: 'sam.several', email: 'sam.several@example.com' }),
-    ]);
-    expect(printed.map((line) => line.length)).toEqual([1, 1]);
+    const claims = { iss: sandbox.url, aud: 'portal-api', sub: 'zoe.fair', email: 'zoë+fair@example.com' };
+    expect(calls.map(([token]) => decodeJwt(String(token)))).toEqual([expect.objectContaining(claims)]);
     await expect(run(['--port', port, '--print-token', 'nobody'])).rejects.toThrow(
       /^http:\S+ answers 400: \{.*"ExhibitorSandbox has no such person; it has nora\.none, [\w., -]+"\}$/,
     );
@@ -426,7 +368,6 @@ describe('nestjs-exhibitor sandbox', () => {
     ['{', 'must be JSON'],
     [{ event: [] }, 'Invalid key: Expected never but received "event"\n  → at event'],
     [{ events: [{ id: 'e' }] }, 'Expected "title" but received undefined\n  → at events.0.title'],
-    [{ people: [{ sub: 'p', name: 1 }] }, 'Expected string but received 1\n  → at people.0.name'],
     [{ tenants: [] }, 'Invalid length: Expected >=1 but received 0\n  → at tenants'],
     [
       { tenants: [{ key: 'a' }] },
@@ -440,7 +381,7 @@ describe('nestjs-exhibitor sandbox', () => {
   });
 
   it('explains each of its options', () => {
-    const OPTIONS = ['--port', '--redirect-uri', '--host', '--seed', '--latency', '--tenant', '--write-env'];
+    const OPTIONS = ['--port', '--redirect-uri', '--seed', '--latency', '--tenant', '--write-env'];
     for (const option of [...OPTIONS, '--print-token']) {
       expect(help).toContain(`\n  ${option}`);
     }

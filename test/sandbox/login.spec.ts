@@ -1,12 +1,11 @@
-import { createHash, randomBytes } from 'node:crypto';
-import { createLocalJWKSet, createRemoteJWKSet, importSPKI, jwtVerify, type JWTPayload } from 'jose';
-import { defaultSeed, type SandboxTenantOptions } from 'nestjs-exhibitor/testing';
+/** The provider of a sandbox: people, its page, and `signInAs`. Whole logins are those of hosts, in `test/login/`. */
+import { createHash } from 'node:crypto';
+import { decodeJwt, type JWTPayload } from 'jose';
+import { defaultSeed } from 'nestjs-exhibitor/testing';
 import { apiHeaders, eventUrl, jsonOf, type Tokens } from './rest-client.js';
 import { useSandbox } from '../support/lifetimes.js';
-import { formFields, Visitor } from '../support/visitor.js';
-import { jwksOf, publicPemOf } from '../support/sandbox.js';
+import { Visitor } from '../support/visitor.js';
 
-const CALLBACK = 'http://127.0.0.1:3000/auth/callback';
 const PAGE = /^\/connect\/login\//;
 
 const seed = defaultSeed();
@@ -18,8 +17,8 @@ const sandbox = await useSandbox({ seed });
 afterEach(() => sandbox.signInAs(undefined));
 const [acme, globex] = [sandbox.tenantOptions('acme'), sandbox.tenantOptions('globex')];
 
-const authorizeUrl = ({ authUrl, login }: SandboxTenantOptions, more: Record<string, string> = {}) =>
-  `${authUrl}/connect/authorize?${new URLSearchParams({
+const authorizeUrl = ({ login }: typeof acme, more: Record<string, string> = {}) =>
+  `${sandbox.url}/connect/authorize?${new URLSearchParams({
     client_id: login.clientId,
     redirect_uri: login.redirectUri,
     response_type: login.responseType,
@@ -32,35 +31,20 @@ const authorizeUrl = ({ authUrl, login }: SandboxTenantOptions, more: Record<str
 const open = (tenant = acme, more: Record<string, string> = {}, visitor = new Visitor()) =>
   visitor.open(authorizeUrl(tenant, more));
 
-const redeem = (tenant: SandboxTenantOptions, code: string | null, more: Record<string, string> = {}) => {
-  const { clientId, clientSecret, redirectUri } = tenant.login;
-  return fetch(`${tenant.authUrl}/connect/token`, {
-    method: 'POST',
-    body: new URLSearchParams({
-      grant_type: 'authorization_code',
-      code: code ?? '',
-      redirect_uri: redirectUri,
-      client_id: clientId,
-      ...(clientSecret && { client_secret: clientSecret }),
-      ...more,
-    }),
-  });
-};
-
-const verified = async (idToken: string, tenant: SandboxTenantOptions): Promise<JWTPayload> => {
-  const { payload } = await jwtVerify(idToken, await importSPKI(publicPemOf(sandbox), 'RS256'), {
-    issuer: tenant.login.issuer,
-    audience: tenant.login.clientId,
-  });
-  return payload;
-};
-
 /** What the code in a callback is good for. */
-const finish = async ({ searchParams }: URL, tenant = acme, more: Record<string, string> = {}) => {
-  const tokens = await jsonOf<Tokens>(redeem(tenant, searchParams.get('code'), more));
+const finish = async ({ searchParams }: URL, { login } = acme) => {
+  const form = {
+    grant_type: 'authorization_code',
+    code: searchParams.get('code') ?? '',
+    redirect_uri: login.redirectUri,
+    client_id: login.clientId,
+    client_secret: login.clientSecret ?? '',
+  };
+  const body = new URLSearchParams(form);
+  const tokens = await jsonOf<Tokens>(fetch(`${sandbox.url}/connect/token`, { method: 'POST', body }));
   const headers = { authorization: `Bearer ${tokens.access_token}` };
   const userinfo = await jsonOf<JWTPayload>(fetch(`${sandbox.url}/connect/userinfo`, { headers }));
-  return { tokens, claims: await verified(tokens.id_token, tenant), userinfo };
+  return { tokens, claims: decodeJwt(tokens.id_token), userinfo };
 };
 
 /** The whole code flow of one visitor. */
@@ -68,44 +52,15 @@ const logIn = async (tenant = acme, more: Record<string, string> = {}, visitor =
   finish((await open(tenant, more, visitor)).url, tenant);
 
 describe('with signInAs', () => {
-  it.each([
-    ['a secret', false],
-    ['no secret', true],
-  ])('completes code with PKCE and %s', async (_, publicClient) => {
-    sandbox.signInAs('olga.one@example.com');
-    const tenant = sandbox.tenantOptions('acme', { publicClient });
-    const verifier = randomBytes(32).toString('base64url');
-    const pkce = {
-      code_challenge: createHash('sha256').update(verifier).digest('base64url'),
-      code_challenge_method: 'S256',
-    };
-    const { url } = await open(tenant, pkce);
-    const code = expect.any(String);
-    expect(Object.fromEntries(url.searchParams)).toEqual({ code, state: 'state-1', iss: sandbox.url });
-    const reply = await redeem(tenant, url.searchParams.get('code'), { code_verifier: 'x'.repeat(43) });
-    expect(reply.status).toBe(400);
-
-    const second = await open(tenant, pkce);
-    const { tokens, claims, userinfo } = await finish(second.url, tenant, { code_verifier: verifier });
-    expect(tokens).toMatchObject({ token_type: 'Bearer', expires_in: 3600, access_token: code });
-    expect(tokens).not.toHaveProperty('refresh_token');
-    const person = { sub: 'olga.one', email: 'olga.one@example.com' };
-    expect(claims).toMatchObject({ ...person, nonce: 'nonce-1', email_verified: true, name: 'Olga One' });
-    expect(userinfo).toMatchObject(person);
-    const plain = await open(tenant);
-    expect(plain.url.searchParams.get('error')).toBe(publicClient ? 'invalid_request' : null);
-  });
-
   const address = (email: string, verifiedAs: unknown = true) => ({ email, email_verified: verifiedAs });
+  const uma = address('uma.unverified@example.com', false);
+  const tess = address('tess@example.com', 'false');
+  const zoe = address('zoë+fair@example.com');
   it.each<[person: string, inToken: object, inUserinfo: object, scope?: string]>([
     ['mo.mailless', {}, {}],
-    [
-      'uma.unverified',
-      address('uma.unverified@example.com', false),
-      address('uma.unverified@example.com', false),
-    ],
-    ['tess', address('tess@example.com', 'false'), address('tess@example.com', 'false')],
-    ['zoë+fair@example.com', address('zoë+fair@example.com'), address('zoë+fair@example.com')],
+    ['uma.unverified', uma, uma],
+    ['tess', tess, tess],
+    ['zoë+fair@example.com', zoe, zoe],
     ['pat', {}, { email: 'pat@example.com' }],
     ['olga.one', {}, {}, 'openid'],
   ])(
@@ -137,47 +92,24 @@ describe('with signInAs', () => {
     const url = authorizeUrl(acme, { prompt: 'login', max_age: '0' });
     const reply = await fetch(url, { redirect: 'manual' });
     const callback = new URL(reply.headers.get('location') ?? '');
-    expect(callback.href.startsWith(`${CALLBACK}?`)).toBe(true);
+    expect(callback.href.startsWith(`${acme.login.redirectUri}?`)).toBe(true);
     expect((await finish(callback)).claims).toMatchObject({ auth_time: expect.any(Number) });
   });
 
-  it.each(['code id_token', 'code token id_token'] as const)(
-    'posts the reply to "%s" from a form',
-    async (type) => {
-      sandbox.signInAs('sam.several');
-      const redirectUri = 'http://[::1]:8080/any/path';
-      const tenant = sandbox.tenantOptions('globex', { responseType: type, redirectUri });
-      const { reply } = await open(tenant, { response_mode: 'form_post' });
-      const { action, fields } = formFields(reply.text);
-      expect(action).toBe(redirectUri);
-      expect(fields['state']).toBe('state-1');
-      expect('access_token' in fields).toBe(type === 'code token id_token');
-      const front = await verified(fields['id_token'] ?? '', tenant);
-      expect(front).toMatchObject({ sub: 'sam.several', nonce: 'nonce-1', c_hash: expect.any(String) });
-      const tokens = await jsonOf<Tokens>(redeem(tenant, fields['code'] ?? ''));
-      expect((await verified(tokens.id_token, tenant)).sub).toBe('sam.several');
-    },
-  );
-
-  it.each(['http://127.0.0.1:1/x', 'http://localhost:8080/auth/callback?keep=1', 'http://[::1]:3000/'])(
-    'accepts the redirect address %s',
-    async (redirectUri) => {
-      sandbox.signInAs('olga.one');
-      const { url } = await open(sandbox.tenantOptions('acme', { redirectUri }));
-      expect(url.href.startsWith(redirectUri)).toBe(true);
-      expect(url.searchParams.get('code')).toEqual(expect.any(String));
-    },
-  );
-
-  it.each(['https://example.com/cb', 'http://127.0.0.1.example.com/cb', 'http://10.0.0.1/cb'])(
-    'refuses the redirect address %s',
-    async (redirectUri) => {
-      sandbox.signInAs('olga.one');
-      const { reply } = await open(sandbox.tenantOptions('acme', { redirectUri }));
-      const text = expect.stringContaining('This sign-in cannot continue');
-      expect(reply).toMatchObject({ status: 400, text });
-    },
-  );
+  it.each([
+    ['http://127.0.0.1:1/x', true],
+    ['http://localhost:8080/auth/callback?keep=1', true],
+    ['http://[::1]:3000/', true],
+    ['https://example.com/cb', false],
+    ['http://127.0.0.1.example.com/cb', false],
+    ['http://10.0.0.1/cb', false],
+  ])('ends at redirect addresses on loopback only: %s is one: %s', async (redirectUri, isAccepted) => {
+    sandbox.signInAs('olga.one');
+    const { reply, url } = await open(sandbox.tenantOptions('acme', { redirectUri }));
+    expect(url.href.startsWith(redirectUri) && url.searchParams.has('code')).toBe(isAccepted);
+    expect(reply.text.includes('This sign-in cannot continue')).toBe(!isAccepted);
+    expect(reply.status).toBe(isAccepted ? 303 : 400);
+  });
 
   it('opens no REST API: neither by the tokens of a login, nor by one that asks for it', async () => {
     sandbox.signInAs('olga.one');
@@ -190,16 +122,6 @@ describe('with signInAs', () => {
     const { url } = await open(acme, { resource: `${sandbox.url}/api/v1` });
     expect(url.searchParams.get('error')).toBe('invalid_target');
   });
-
-  it('signs with the key that it publishes as PEM, as JWKS and at a URL', async () => {
-    sandbox.signInAs('olga.one');
-    const { tokens } = await logIn();
-    const { keys: url } = sandbox.tenantOptions('acme', { keys: 'url' }).login;
-    const sets = [createLocalJWKSet(jwksOf(sandbox)), createRemoteJWKSet(new URL(String(url)))];
-    for (const keys of sets) {
-      await expect(jwtVerify(tokens.id_token, keys)).resolves.toBeDefined();
-    }
-  });
 });
 
 describe('the page', () => {
@@ -208,15 +130,15 @@ describe('the page', () => {
     const { reply, url } = await open(acme, {}, visitor);
     const page = reply.text;
     expect(page).toContain('for development only');
-    expect(page).toContain('Acme Fairs');
+    expect(page).toContain('<p class="tenant">Acme Fairs</p>');
     expect(page.match(/name="person"/g)).toHaveLength(sandbox.people.length);
-    expect(page).toContain('Pat &lt;b&gt;&amp; Co&lt;/b&gt;');
+    expect(page).toContain('Pat &#60;b&#62;&#38; Co&#60;/b&#62;');
     expect(page).not.toContain('<b>');
-    const style = /<style>(.*)<\/style>/s.exec(page)?.[1] ?? '';
-    const hash = createHash('sha256').update(style).digest('base64');
+    const hash = createHash('sha256')
+      .update(/<style>(.*)<\/style>/s.exec(page)?.[1] ?? '')
+      .digest('base64');
     const policy = reply.headers.get('content-security-policy');
-    expect(policy).toMatch(/^default-src 'none'; style-src 'sha256-/);
-    expect(policy).toContain(`'sha256-${hash}'`);
+    expect(policy).toContain(`default-src 'none'; style-src 'sha256-${hash}';`);
 
     const { url: back } = await visitor.post(url, { person: 'zoe.fair' });
     expect((await finish(back)).claims.sub).toBe('zoe.fair');
@@ -230,23 +152,13 @@ describe('the page', () => {
   it('can be cancelled: access_denied', async () => {
     const visitor = new Visitor();
     const { url: back } = await visitor.post((await open(acme, {}, visitor)).url, { cancel: 'yes' });
-    expect(back.href.startsWith(`${CALLBACK}?`)).toBe(true);
+    expect(back.href.startsWith(`${acme.login.redirectUri}?`)).toBe(true);
     expect(Object.fromEntries(back.searchParams)).toMatchObject({ error: 'access_denied', state: 'state-1' });
-  });
-
-  it('is not shown to a browser that is signed in, unless prompt=login', async () => {
-    const visitor = new Visitor();
-    await visitor.post((await open(acme, {}, visitor)).url, { person: 'olga.one' });
-    const silent = await open(acme, {}, visitor);
-    expect(silent.url.searchParams.get('code')).toEqual(expect.any(String));
-    const forced = await open(acme, { prompt: 'login' }, visitor);
-    expect([forced.reply.status, forced.url.pathname]).toEqual([200, expect.stringMatching(PAGE)]);
   });
 
   it('is separate from another one of the same browser', async () => {
     const visitor = new Visitor();
-    const first = await open(acme, {}, visitor);
-    const second = await open(globex, {}, visitor);
+    const [first, second] = [await open(acme, {}, visitor), await open(globex, {}, visitor)];
     const secondBack = await visitor.post(second.url, { person: 'sam.several' });
     const firstBack = await visitor.post(first.url, { person: 'olga.one' });
     expect((await finish(firstBack.url)).userinfo.sub).toBe('olga.one');

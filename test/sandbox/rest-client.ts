@@ -17,12 +17,13 @@ export async function jsonOf<T>(reply: Response | Promise<Response>): Promise<T>
   return (await (await reply).json()) as T;
 }
 
+type ApiClient = Pick<SandboxTenantOptions, 'authUrl' | 'clientId' | 'clientSecret'>;
+
 /** Sends a token request with these fields and the credentials of the tenant. */
 export function askToken(
-  tenant: SandboxTenantOptions,
+  { authUrl, clientId, clientSecret }: ApiClient,
   fields: Record<string, string> = {},
 ): Promise<Response> {
-  const { authUrl, clientId, clientSecret } = tenant;
   return fetch(`${authUrl}/connect/token`, {
     method: 'POST',
     body: new URLSearchParams({
@@ -35,7 +36,7 @@ export function askToken(
   });
 }
 
-export async function tokenOf(tenant: SandboxTenantOptions): Promise<string> {
+export async function tokenOf(tenant: ApiClient): Promise<string> {
   return (await jsonOf<Tokens>(askToken(tenant))).access_token;
 }
 

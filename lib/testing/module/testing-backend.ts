@@ -1,14 +1,12 @@
 import {
   ConfigurationError,
   ExhibitorError,
-  LoginFailedError,
   PaginationDriftError,
   TokenRejectedError,
   type Exhibitor,
   type ExhibitorErrorCode,
   type ExhibitorErrorDetails,
   type ExhibitorIdentity,
-  type LoginFailureReason,
   type PaginationBreach,
 } from '../../index.js';
 import { defaultExhibitorId } from '../../exhibitors/exhibitor-id.js';
@@ -132,7 +130,7 @@ export class ExhibitorTestingBackend<T = Exhibitor> {
    * Lets the next call of a method fail. Several failures of a method apply one after the other.
    *
    * @param details fields of the error: `tenant` (default: that of the call), `status`, `retryAfterMs`, `attempts`, `cause`;
-   * `oauthError` of `token_rejected`, `reason` of `login_failed`, `breach` and `lastGoodPage` of `pagination_drift`
+   * `oauthError` of `token_rejected`, `breach` and `lastGoodPage` of `pagination_drift`
    * @example
    * backend.failNext('list', 'rate_limited', { retryAfterMs: 1_000 });
    */
@@ -206,7 +204,6 @@ export class ExhibitorTestingBackend<T = Exhibitor> {
 
 /** Details of a failure, and the fields of the subclass of its code. */
 interface FailureDetails extends ExhibitorErrorDetails {
-  reason?: LoginFailureReason;
   oauthError?: string;
   oauthErrorDescription?: string;
   breach?: PaginationBreach;
@@ -218,12 +215,10 @@ const BREACH = { field: 'totalCount', expected: 1, seen: 2, page: 2 };
 
 /** Codes have classes of their own where `isExhibitorError` narrows to one. */
 function createFailure(code: ExhibitorErrorCode, details: FailureDetails): ExhibitorError {
-  const { reason, oauthError, oauthErrorDescription, breach, lastGoodPage, ...known } = details;
+  const { oauthError, oauthErrorDescription, breach, lastGoodPage, ...known } = details;
   switch (code) {
     case 'token_rejected':
       return new TokenRejectedError(oauthError ?? 'invalid_client', oauthErrorDescription, known);
-    case 'login_failed':
-      return new LoginFailedError(reason ?? 'denied', SAID, { oauthError, oauthErrorDescription, ...known });
     case 'pagination_drift':
       return new PaginationDriftError(breach ?? BREACH, lastGoodPage ?? 0, known);
     case 'configuration_invalid':

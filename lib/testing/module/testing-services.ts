@@ -1,7 +1,7 @@
 import type { FactoryProvider } from '@nestjs/common';
 import { ModuleRef } from '@nestjs/core';
 import { ExhibitorModule, LoginFailedError, TenantRegistry, type SessionState } from '../../index.js';
-import { isPlain } from '../../model/json-values.js';
+import { copyJson } from '../../model/json-values.js';
 import { pageOf } from '../sandbox/rest-api.js';
 import { parseRoute } from '../sandbox/server/operations.js';
 import { ExhibitorTestingBackend } from './testing-backend.js';
@@ -34,22 +34,12 @@ function transportTo(backend: ExhibitorTestingBackend): Pick<Transport, 'send' |
     send: async ({ stateKey }, { operation, url }) => {
       // A 404 is about the event: the log need not warn of the base URL.
       stateKey.hasAnswered = true;
-      // A copy, since a caller may change what it gets.
-      const body = copyOf(bodyOf(operation, new URL(url)));
+      // A copy, since a caller may change what it gets. A `Date` of an `exhibitorSchema` stays one.
+      const body = copyJson(bodyOf(operation, new URL(url)));
       return { status: body === undefined ? 404 : 200, body, sentAt: performance.now() };
     },
     dispatcherOf: () => undefined,
   };
-}
-
-/** Copies every array and plain object in a value. Anything else, such as a `Date` of an `exhibitorSchema`, is kept. */
-function copyOf(value: unknown): unknown {
-  if (Array.isArray(value)) {
-    return value.map(copyOf);
-  }
-  return isPlain(value)
-    ? Object.fromEntries(Object.entries(value).map(([name, member]) => [name, copyOf(member)]))
-    : value;
 }
 
 /** The selections of the backend, so that requests of a test need no cookies. */

@@ -72,7 +72,7 @@ export function isConsole({ url = '' }: IncomingMessage): boolean {
   return /^\/sandbox(?:[/?]|$)/.test(url);
 }
 
-/** Serves the page `/sandbox`, the credentials of the tenants, access tokens of people, faults and the revocation of tokens. */
+/** Serves the page `/sandbox`, the credentials of the tenants, access tokens of people, and faults. */
 export async function handleConsole(
   state: SandboxState,
   provider: Provider,
@@ -94,9 +94,6 @@ export async function handleConsole(
         const person = personOf(state.seed, searchParams.get('person') ?? '');
         return sendReply(response, 200, TEXT, await issueAccessToken(provider, person));
       }
-      case 'DELETE /sandbox/tokens':
-        state.api.revokeTokens(searchParams.get('tenant') ?? undefined);
-        return sendJson(response, 200, {});
       case 'POST /sandbox/faults':
         state.faults.addJson(body);
         break;
@@ -130,7 +127,7 @@ function isOwnRequest({ headers: { host, origin } }: IncomingMessage): boolean {
   return origin === undefined || origin === `http://${host}`;
 }
 
-/** Renders the page. Its script requests it again and again, for the activity. */
+/** Its script requests the page again and again, for the activity. */
 function renderConsole(state: SandboxState): string {
   return page(
     'Requests and faults',
@@ -140,13 +137,11 @@ function renderConsole(state: SandboxState): string {
     <h2>Faults</h2>
     ${renderButtons(state)}
     <div id="activity">${renderActivity(state)}</div>
-    <p>The page docs/sandbox.md of the package shows faults by HTTP, and how to revoke access tokens.</p>
     <script>${SCRIPT}</script>`,
     STYLE,
   );
 }
 
-/** The last button removes all faults. */
 function renderButtons({ seed }: SandboxState): string {
   const options = (values: readonly string[]) =>
     values.map((value) => `<option>${escape(value)}</option>`).join('');
@@ -163,7 +158,7 @@ function renderButtons({ seed }: SandboxState): string {
     <p id="sent" role="status"></p>`;
 }
 
-/** Renders the last requests, the newest first, and the faults that are still to be applied. */
+/** The last requests, the newest first, and the faults that are still to be applied. */
 function renderActivity({ log, faults }: SandboxState): string {
   const pending = faults.toJSON().map((fault) => `<li>${code(JSON.stringify(fault))}</li>`);
   const requests = log.requests.slice(-100).toReversed().map(renderRequest);
@@ -177,10 +172,8 @@ function renderRequest(request: SandboxRequest): string {
   const tenantId = headers['x-tenant-id'];
   const details = [
     ...parametersOf({ ...request.query, ...request.body }),
-    headers.authorization && `Authorization: ${/^(Bearer|Basic) /i.exec(headers.authorization)?.[0] ?? ''}…`,
     tenantId && `X-Tenant-Id: ${String(tenantId)}`,
     fault && `fault: ${fault}`,
-    aborted && 'the connection was closed',
   ].filter(Boolean);
   return `<li><time>${new Date(at).toLocaleTimeString('en-GB')}</time> <span class="s${String(reply)[0]}">${reply}</span>
     ${escape(tenantKey)} ${code(`${method} ${path}`)}<small>${escape(details.join(' · '))}</small></li>`;

@@ -19,6 +19,7 @@ import type { SandboxOptions, SandboxTenantOptions, TenantOptionsOverrides } fro
  * A local copy of the Exhibitor Event REST Service and its identity provider. It serves tokens, login, list and lookup
  * over HTTP on 127.0.0.1, with seeded tenants, events and people. **For development and tests only**: its secrets are
  * public, and anyone can log in as any person. It does not start with `NODE_ENV=production`, and requires `oidc-provider` 9.
+ * Methods throw an `Error` for a tenant (by key) or person (by `sub` or e-mail address) that its seed does not have.
  *
  * @example
  * const sandbox = await ExhibitorSandbox.start();
@@ -52,8 +53,6 @@ export class ExhibitorSandbox {
    * Starts a sandbox.
    *
    * @throws Error with `NODE_ENV=production`, if `oidc-provider` is not installed, or if the port is not available.
-   * @example
-   * const sandbox = await ExhibitorSandbox.start({ port: 4010 });
    */
   static async start(options: SandboxOptions = {}): Promise<ExhibitorSandbox> {
     const { port = 0, seed = defaultSeed(), signingKey } = options;
@@ -84,19 +83,12 @@ export class ExhibitorSandbox {
     return this.#state.seed.people;
   }
 
-  /** The events: seeded events first, then those added by {@link setExhibitors}. */
+  /** The events of the seed. */
   get events(): readonly SeedEvent[] {
-    return this.#state.api.events;
+    return this.#state.seed.events;
   }
 
-  /**
-   * Creates the options of a tenant for `ExhibitorModule`, with the ids, credentials and keys of this sandbox.
-   *
-   * @param key key of the tenant.
-   * @throws Error if the sandbox has no such tenant.
-   * @example
-   * ExhibitorModule.forRoot({ tenants: { acme: sandbox.tenantOptions('acme') }, secrets });
-   */
+  /** The options of a tenant for `ExhibitorModule`, with the ids, credentials and keys of this sandbox. */
   tenantOptions(key: string, overrides?: TenantOptionsOverrides): SandboxTenantOptions {
     return createTenantOptions(this.#state, tenantOf(this.#state.seed, key), overrides);
   }
@@ -104,7 +96,6 @@ export class ExhibitorSandbox {
   /**
    * The environment of the README's host for a tenant, as `exhibitorOptionsFrom` reads it, with a new `COOKIE_SECRET`.
    *
-   * @throws Error if the sandbox has no such tenant.
    * @example
    * Object.assign(process.env, sandbox.environment('acme')); // before the AppModule is compiled
    */
@@ -115,9 +106,6 @@ export class ExhibitorSandbox {
   /**
    * An access token of a person for the API of a host with `session: 'bearer'`: a JWT of one hour with the audience
    * `portal-api` and the client `portal-app`.
-   *
-   * @param person `sub` or e-mail address of a person of the seed.
-   * @throws Error if the sandbox has no such person.
    */
   async accessToken(person: string): Promise<string> {
     return issueAccessToken(this.#provider, personOf(this.#state.seed, person));
@@ -125,10 +113,8 @@ export class ExhibitorSandbox {
 
   /**
    * Answers every following authorization request at once, as this person: the redirect leads to the callback. It applies to every
-   * tenant and browser, also with `prompt=login` and if another person is logged in, until the next call of `signInAs`.
+   * tenant and browser, also with `prompt=login` and if another person is logged in. `undefined` shows the login page again.
    *
-   * @param person `sub` or e-mail address of a person of the seed; `undefined` shows the login page again.
-   * @throws Error if the sandbox has no such person.
    * @example
    * sandbox.signInAs('olga.one@example.com');
    * const reply = await fetch(login.headers.location, { redirect: 'manual' });
@@ -140,11 +126,8 @@ export class ExhibitorSandbox {
 
   /**
    * Sends a logout token to this address at every logout of a person who is logged in at this tenant (OpenID Connect
-   * Back-Channel Logout 1.0). ID tokens of later logins have a `sid`.
+   * Back-Channel Logout 1.0); `undefined` sends none. ID tokens of later logins have a `sid`.
    *
-   * @param tenant key of the tenant.
-   * @param uri address of the host; `undefined`: none.
-   * @throws Error if the sandbox has no such tenant.
    * @example
    * sandbox.setBackChannelLogoutUri('acme', 'http://127.0.0.1:3000/auth/backchannel-logout');
    */
@@ -183,30 +166,19 @@ export class ExhibitorSandbox {
     this.#state.faults.clear();
   }
 
-  /**
-   * Revokes the access tokens for the REST API issued so far: the REST API answers them with 401.
-   *
-   * @param tenant key of a tenant; default: all tenants.
-   * @throws Error if the sandbox has no such tenant.
-   */
+  /** Revokes the access tokens for the REST API issued so far, of one tenant or of all: it answers them with 401. */
   revokeTokens(tenant?: string): void {
     this.#state.api.revokeTokens(tenant);
   }
 
-  /**
-   * The current exhibitors of an event. Empty if the tenant does not have the event.
-   *
-   * @throws Error if the sandbox has no such tenant.
-   */
+  /** The current exhibitors of an event. Empty if the tenant does not have the event. */
   exhibitors(eventId: string, tenant: string): readonly SandboxExhibitor[] {
     return this.#state.api.find(tenant, eventId) ?? [];
   }
 
   /**
-   * Replaces the exhibitors of an event. Adds the event if it does not exist.
+   * Replaces the exhibitors of an event, for one tenant or for all. Adds the event if it does not exist.
    *
-   * @param tenant key of a tenant; default: all tenants.
-   * @throws Error if the sandbox has no such tenant.
    * @example
    * sandbox.setExhibitors('world-2026', [{ id: 'x-1', name: 'X', contactEmails: ['olga.one@example.com'] }], 'acme');
    */

@@ -87,11 +87,7 @@ export class FaultQueue {
     this.#pending.push({ match, fault, remaining: times });
   }
 
-  /**
-   * Adds a fault that is given in JSON.
-   *
-   * @throws Error that names each wrong field, and what is expected there.
-   */
+  /** @throws Error that names each wrong field, and what is expected there. */
   addJson(json: string): void {
     const { match, fault, times } = parseJson(faultInJson, json, 'the body');
     this.add(match, fault, times);

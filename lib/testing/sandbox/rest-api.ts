@@ -4,7 +4,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { jwtVerify, type JWTPayload } from 'jose';
 import type { SandboxExhibitor } from './seed/generate-exhibitors.js';
 import { tenantOf, tenantOfClient, tenantsOf } from './seed/seed.js';
-import type { SandboxSeed, SeedEvent, SeedTenant } from './seed/seed.js';
+import type { SandboxSeed, SeedTenant } from './seed/seed.js';
 import { parseRoute } from './server/operations.js';
 import type { SandboxRequest } from './server/request-log.js';
 import { sendJson } from './server/sandbox-server.js';
@@ -22,7 +22,6 @@ const MAX_ITEMS_PER_PAGE = 50;
 /** The REST API of a sandbox: the exhibitors of each tenant, and which access tokens are valid. */
 export class RestApi {
   readonly #byTenant: ReadonlyMap<string, Map<string, readonly SandboxExhibitor[]>>;
-  readonly #events: Map<string, SeedEvent>;
   /** Of access tokens, by client. Each token carries the number of those before it. */
   readonly #revocations = new Map<string, number>();
 
@@ -34,12 +33,6 @@ export class RestApi {
     this.#byTenant = new Map(
       seed.tenants.map(({ key }) => [key, new Map(Object.entries(seed.exhibitors[key] ?? {}))]),
     );
-    this.#events = new Map(seed.events.map((event) => [event.id, event]));
-  }
-
-  /** The events of all tenants: seeded events first, then those added by {@link replace}. */
-  get events(): readonly SeedEvent[] {
-    return [...this.#events.values()];
   }
 
   /** The exhibitors of an event. `undefined` if the tenant does not have the event. */
@@ -51,9 +44,6 @@ export class RestApi {
   replace(eventId: string, records: readonly SandboxExhibitor[], tenantKey?: string): void {
     for (const { key } of tenantsOf(this.seed, tenantKey)) {
       this.#byTenant.get(key)?.set(eventId, [...records]);
-    }
-    if (!this.#events.has(eventId)) {
-      this.#events.set(eventId, { id: eventId, title: eventId });
     }
   }
 

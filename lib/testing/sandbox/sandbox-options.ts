@@ -15,11 +15,6 @@ export interface SandboxOptions {
   /** Tenants, events, people and exhibitors. Default `defaultSeed()`. */
   readonly seed?: SandboxSeed;
   /**
-   * Names in `Host` that it answers to, besides those of loopback (`localhost`, `*.localhost`, `127.0.0.0/8`, `[::1]`), for example
-   * of a proxy. All others get 403, so that no web page reaches it by a name of its own (DNS rebinding). Default: none.
-   */
-  readonly hosts?: readonly string[];
-  /**
    * RSA private key of the identity provider (PEM). Default: a new one, which takes about 200 ms to generate.
    *
    * @internal
@@ -30,21 +25,7 @@ export interface SandboxOptions {
 }
 
 /** `TenantOptions` of `ExhibitorModule` with the values of a sandbox. */
-export interface SandboxTenantOptions {
-  tenantId: string;
-  baseUrl: string;
-  authUrl: string;
-  clientId: string;
-  clientSecret: string;
-  login: {
-    clientId: string;
-    clientSecret?: string;
-    redirectUri: string;
-    issuer: string;
-    keys: string | { keys: JWK[] };
-    responseType: NonNullable<LoginOptions['responseType']>;
-  };
-}
+export type SandboxTenantOptions = ReturnType<typeof createTenantOptions>;
 
 /** Settings of `ExhibitorSandbox.tenantOptions`. */
 export interface TenantOptionsOverrides {
@@ -68,15 +49,15 @@ export function createTenantOptions(
   { url, key }: { readonly url: string; readonly key: SigningKey },
   tenant: SeedTenant,
   overrides: TenantOptionsOverrides = {},
-): SandboxTenantOptions {
+) {
   const { redirectUri = REDIRECT_URI, responseType = 'code', publicClient, keys = 'jwks' } = overrides;
-  const forms = {
+  const forms: Record<'jwks' | 'pem' | 'url', string | { keys: JWK[] }> = {
     jwks: { keys: [key.publicJwk] },
     pem: key.publicKey.export({ format: 'pem', type: 'spki' }).toString(),
     url: `${url}${JWKS_PATH}`,
   };
   const { tenantId, clientId, clientSecret, publicLoginClientId, loginClientId, loginClientSecret } = tenant;
-  const client =
+  const client: { clientId: string; clientSecret?: string } =
     publicClient === true
       ? { clientId: publicLoginClientId }
       : { clientId: loginClientId, clientSecret: loginClientSecret };

@@ -2,7 +2,7 @@ import { FaultQueue } from './faults.js';
 import type { SigningKey } from './provider/signing-key.js';
 import { RestApi } from './rest-api.js';
 import type { SandboxOptions } from './sandbox-options.js';
-import { tenantOfClient, type SandboxSeed, type SeedPerson } from './seed/seed.js';
+import type { SandboxSeed, SeedPerson } from './seed/seed.js';
 import { RequestLog } from './server/request-log.js';
 
 /** What the servers of a sandbox read, and what its test changes meanwhile. */
@@ -27,9 +27,5 @@ export class SandboxState {
     this.logoutUris = new Map(seed.tenants.map((tenant) => [tenant.key, tenant.backChannelLogoutUri]));
     this.log = new RequestLog(seed);
     this.api = new RestApi(url, key.publicKey, seed);
-  }
-
-  logoutUriOf(clientId: string): string | undefined {
-    return this.logoutUris.get(tenantOfClient(this.seed, clientId)?.key ?? '');
   }
 }

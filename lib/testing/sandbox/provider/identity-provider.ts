@@ -6,7 +6,7 @@ import { createGrant, extendSessions, loginPageUrl } from './login.js';
 import { PAGE_HEADERS, renderLogoutPage, renderNotice } from './login-page.js';
 import { END_SESSION_PATH, JWKS_PATH } from '../server/operations.js';
 import { createProviderStorage } from './provider-storage.js';
-import type { SeedPerson, SeedTenant } from '../seed/seed.js';
+import { tenantOfClient, type SeedPerson, type SeedTenant } from '../seed/seed.js';
 import type { SandboxState } from '../sandbox-state.js';
 
 export type Provider = InstanceType<typeof OidcProvider.Provider>;
@@ -39,15 +39,7 @@ function configuration(oidc: typeof OidcProvider, state: SandboxState): OidcProv
     ],
     clientDefaults: CLIENT_DEFAULTS,
     jwks: { keys: [key.privateJwk] },
-    cookies: {
-      keys: [randomUUID()],
-      // Cookies are shared by all ports of a host. These names avoid conflicts with other local applications.
-      names: {
-        session: 'exhibitor_sandbox_session',
-        interaction: 'exhibitor_sandbox_login',
-        resume: 'exhibitor_sandbox_resume',
-      },
-    },
+    cookies: { keys: [randomUUID()] },
     routes: {
       authorization: '/connect/authorize',
       token: '/connect/token',
@@ -58,14 +50,12 @@ function configuration(oidc: typeof OidcProvider, state: SandboxState): OidcProv
     scopes: ['openid', 'profile', 'email'],
     // "An e-mail claim is delivered when the profile scope was requested", in the ID token or in userinfo.
     claims: {
-      openid: ['sub'],
       profile: ['name', 'email', 'email_verified'],
       email: ['email', 'email_verified'],
     },
     conformIdTokenClaims: false,
     responseTypes: ['code', 'code id_token', 'code id_token token'],
     extraParams: ['tenantId'],
-    allowOmittingSingleRegisteredRedirectUri: false,
     clientBasedCORS: (_context, origin) => isLoopbackUrl(origin),
     // Two tabs can be logged in as two people: the second login must not revoke the tokens of the first.
     expiresWithSession: async () => false,
@@ -79,7 +69,6 @@ function configuration(oidc: typeof OidcProvider, state: SandboxState): OidcProv
     },
     ttl: {
       AccessToken: 3600,
-      AuthorizationCode: 60,
       ClientCredentials: () => state.settings.tokenLifetime,
       Grant: 86_400,
       IdToken: 3600,
@@ -88,8 +77,6 @@ function configuration(oidc: typeof OidcProvider, state: SandboxState): OidcProv
     },
     features: {
       devInteractions: { enabled: false },
-      dPoP: { enabled: false },
-      pushedAuthorizationRequests: { enabled: false },
       ...logoutFeatures(),
       clientCredentials: { enabled: true },
       resourceIndicators: resourceIndicators(oidc, state),
@@ -172,13 +159,12 @@ function extendClients(provider: Provider, state: SandboxState): void {
   const { prototype } = provider.Client;
   const { redirectUris } = state.options;
   prototype.redirectUriAllowed = (uri) => redirectUris?.includes(uri) ?? isLoopbackUrl(uri);
-  // Addresses without http have the origin `null`, and are left out.
-  const origins = redirectUris?.map((uri) => new URL(uri).origin).filter((origin) => origin !== 'null');
+  const origins = redirectUris?.map((uri) => new URL(uri).origin);
   prototype.postLogoutRedirectUriAllowed = (uri) =>
     isLoopbackUrl(uri) || (URL.canParse(uri) && origins?.includes(new URL(uri).origin) === true);
   Object.defineProperty(prototype, 'backchannelLogoutUri', {
     get(this: { clientId: string }) {
-      return state.logoutUriOf(this.clientId);
+      return state.logoutUris.get(tenantOfClient(state.seed, this.clientId)?.key ?? '');
     },
   });
 }

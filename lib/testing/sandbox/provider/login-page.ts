@@ -6,12 +6,7 @@ const SUBMIT = `document.querySelector('button[name="logout"]').click()`;
 
 export const PAGE_HEADERS = pageHeaders(SUBMIT);
 
-/**
- * Renders the login page: one button for each person, and a Cancel button.
- *
- * @param action URL that the form is posted to
- * @param tenant name of the tenant, shown as the brand
- */
+/** The login page, with the name of the tenant as the brand: one button for each person, and a Cancel button. */
 export function renderLoginPage(action: string, tenant: string, people: readonly SeedPerson[]): string {
   const buttons = people.map(({ sub, name, email = 'no e-mail address', emailVerified }) => {
     const remark = String(emailVerified) === 'false' ? ', not verified' : '';
@@ -29,15 +24,14 @@ export function renderLoginPage(action: string, tenant: string, people: readonly
   );
 }
 
-/** Renders a page with a title and a text, for requests that cannot continue. */
+/** For requests that cannot continue, and after a logout. */
 export function renderNotice(title: string, text: string): string {
   return page(title, `<h1>${escape(title)}</h1><p>${escape(text)}</p>`);
 }
 
 /**
- * Renders the logout page. With an ID token of the person, the form submits itself, as real providers then ask no question.
- *
- * @param form trusted markup of the form, with the id `op.logoutForm`
+ * The logout page, around the trusted markup of a form with the id `op.logoutForm`. With an ID token of the person, the form submits
+ * itself, as real providers then ask no question.
  */
 export function renderLogoutPage(form: string, submitsItself: boolean): string {
   return page(

@@ -7,11 +7,7 @@ import type { SandboxState } from '../sandbox-state.js';
 import { tenantOfClient, type SandboxSeed } from '../seed/seed.js';
 import { sendReply } from '../server/sandbox-server.js';
 
-/**
- * Shows the login page (GET), or passes the choice of the person to the identity provider (POST).
- *
- * @param form of the body
- */
+/** Shows the login page (GET), or passes the choice of the person in the form to the identity provider (POST). */
 export async function handleLogin(
   provider: Provider,
   seed: SandboxSeed,

@@ -6,9 +6,6 @@ const MOST_ENTRIES = 20_000;
 /** In characters of JSON. The parameters of a login are in its entries. */
 const MOST_TEXT = 32 * 1024 * 1024;
 
-/** Interactions also name a grant, but remain valid when it is revoked. */
-const REVOKED_WITH_GRANT: ReadonlySet<unknown> = new Set(['AccessToken', 'AuthorizationCode']);
-
 /** Creates the in-memory storage of an identity provider: sessions, interactions, grants, codes and access tokens. */
 export function createProviderStorage(): OidcProvider.AdapterFactory {
   const entries = new LRUCache<string, OidcProvider.AdapterPayload>({
@@ -32,12 +29,7 @@ export function createProviderStorage(): OidcProvider.AdapterFactory {
     destroy: async (id) => {
       entries.delete(`${model}:${id}`);
     },
-    revokeByGrantId: async (grantId) => {
-      for (const [key, payload] of entries.entries()) {
-        if (payload.grantId === grantId && REVOKED_WITH_GRANT.has(payload.kind)) {
-          entries.delete(key);
-        }
-      }
-    },
+    // A code that is used twice is refused. The tokens that it was good for expire.
+    revokeByGrantId: async () => undefined,
   });
 }

@@ -13,8 +13,7 @@ const TOO_LARGE = { error: 'too_large', message: 'The sandbox takes bodies of 1 
 
 const FOREIGN_HOST = {
   error: 'foreign_host',
-  message:
-    'The sandbox answers to names of this machine, such as localhost, and to those it was started with (--host)',
+  message: 'The sandbox answers to names of this machine only, such as localhost',
 };
 
 /**
@@ -25,7 +24,7 @@ export function createRequestListener(state: SandboxState, provider: Provider): 
   const handleAsProvider = provider.callback();
 
   async function handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    if (!isForSandbox(request, state.options.hosts)) {
+    if (!isForSandbox(request)) {
       return sendJson(response, 403, FOREIGN_HOST);
     }
     const body = await readBody(request);
@@ -73,15 +72,11 @@ async function readBody(request: IncomingMessage): Promise<Buffer | undefined> {
 }
 
 /**
- * Whether a request is addressed to this machine, or to one of the given names. A page of another site in the developer's
- * browser reaches loopback too, by a name of its own (DNS rebinding), which `Host` shows.
+ * Whether a request is addressed to this machine. A page of another site in the developer's browser reaches loopback too, by a
+ * name of its own (DNS rebinding), which `Host` shows.
  */
-function isForSandbox({ headers: { host = '' } }: IncomingMessage, names: readonly string[] = []): boolean {
-  if (!URL.canParse(`http://${host}`)) {
-    return false;
-  }
-  const { hostname } = new URL(`http://${host}`);
-  return isLoopback(hostname) || names.includes(hostname);
+function isForSandbox({ headers: { host = '' } }: IncomingMessage): boolean {
+  return URL.canParse(`http://${host}`) && isLoopback(new URL(`http://${host}`).hostname);
 }
 
 // A bug in the sandbox, a fault that cannot be sent, or a client that left, must not end the test process.

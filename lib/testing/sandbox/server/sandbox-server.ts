@@ -19,12 +19,8 @@ export async function startServer(port: number): Promise<Server> {
     await once(server.listen(port, HOST), 'listening');
     return server;
   } catch (cause) {
-    const code: unknown = Reflect.get(Object(cause), 'code');
-    const reason =
-      code === 'EADDRINUSE'
-        ? 'is already in use. Choose another by port (--port), or 0 for any free one'
-        : `is not available (${String(code)})`;
-    throw new Error(`ExhibitorSandbox: port ${port} on ${HOST} ${reason}`, { cause });
+    const advice = 'Choose another by port (--port), or 0 for any free one';
+    throw new Error(`ExhibitorSandbox: port ${port} is not available: ${cause}. ${advice}`, { cause });
   }
 }
 
