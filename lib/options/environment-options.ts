@@ -13,7 +13,7 @@ import { NOT_LOADED } from './value-schemas.js';
  *
  * @param env usually `process.env`
  * @param options `prefix` begins the names of one of several tenants, as in `ACME_TENANT_ID`; `COOKIE_SECRET` may be without it. Other
- * variables with the prefix are named in a warning, and without a prefix those that may be a misspelt `LOGIN_CLIENT_SECRET`
+ * variables with the prefix are named in a warning
  * @throws {ConfigurationError} `configuration_invalid` with all variables that are not set or empty. No value is shown.
  * @example
  * ExhibitorModule.forRootAsync({ isGlobal: true, useFactory: () => exhibitorOptionsFrom(process.env) });
@@ -22,10 +22,9 @@ export function exhibitorOptionsFrom(
   env: Readonly<Record<string, string | undefined>>,
   { prefix = '' }: { prefix?: '' | `${string}_` | undefined } = {},
 ): { tenant: TenantOptions & { login: LoginOptions }; secrets: string[] } {
-  const given: Record<string, unknown> = { ...env };
   const problems: ConfigurationProblem[] = [];
   const required = (name: string): string => {
-    const value = given[name];
+    const value: unknown = env[name];
     if (typeof value === 'string' && value.trim() !== '') {
       return value;
     }
@@ -35,7 +34,7 @@ export function exhibitorOptionsFrom(
   const read = (option: keyof typeof HOST_VARIABLES): string => required(prefix + HOST_VARIABLES[option]);
   const names = Object.values(HOST_VARIABLES).map((name) => prefix + name);
   const secretName = prefix + SECRET_VARIABLE;
-  const isConfidential = given[prefix + HOST_VARIABLES['login.clientSecret']] !== undefined;
+  const isConfidential = env[prefix + HOST_VARIABLES['login.clientSecret']] !== undefined;
 
   const tenant = {
     tenantId: read('tenantId'),
@@ -51,17 +50,17 @@ export function exhibitorOptionsFrom(
       keys: read('login.keys'),
     },
   };
-  const secrets = [required(given[secretName] === undefined ? SECRET_VARIABLE : secretName)];
+  const secrets = [required(env[secretName] === undefined ? SECRET_VARIABLE : secretName)];
 
-  const others = Object.keys(given).filter(
-    (name) => name.startsWith(prefix || 'LOGIN_CLIENT') && ![...names, secretName].includes(name),
-  );
+  const isOther = (name: string): boolean =>
+    name.startsWith(prefix) && ![...names, secretName].includes(name);
+  const others = prefix === '' ? [] : Object.keys(env).filter(isOther);
   if (others.length > 0) {
     const shown = untrustedText(others.join(', '), 300);
     new Logger('nestjs-exhibitor').warn(`not read, since no variable has this name: ${shown}`);
   }
   if (problems.length > 0) {
-    const isLoaded = names.some((name) => given[name]);
+    const isLoaded = names.some((name) => env[name]);
     throw new ConfigurationError(problems, undefined, undefined, isLoaded ? undefined : NOT_LOADED);
   }
   return { tenant, secrets };

@@ -121,12 +121,6 @@ const EXPRESSIONS: Readonly<Record<string, readonly string[]>> = {
     long(' ', 'Bearer a', '\u0001'),
     long('a ', 'Bearer '),
   ],
-  [String.raw`callback-check.ts /^[\w/.~:-]*$/`]: [long('a', '', '%')],
-  [String.raw`login-routes.ts /^\/?((:[a-z_]\w*|[\w~-][\w.~-]*)(\/|$))+$/i`]: [
-    long('a', ':', '-'),
-    long('a', '', '?'),
-    long('a/', '', '/'),
-  ],
   [String.raw`opentelemetry/index.ts /\/contactEmail\/[^/]+/`]: [long('/contactEmail/', '', '/')],
   [String.raw`testing/sandbox.command.ts /^[\w.:/@-]*$/`]: [long('a', '', '\n')],
   [String.raw`testing/sandbox.command.ts /[^A-Z\d]+/g`]: [long('a', '', 'A')],
