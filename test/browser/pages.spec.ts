@@ -74,18 +74,6 @@ describe('The own exhibitor', () => {
     expect((await guest.open(mine())).heading).toBe('Choose your exhibitor');
   });
 
-  it.each(['/auth/logout', '/events/regional-2026/mine/select'])(
-    'stays as it is, and the login too, when a link leads to %s',
-    async (path) => {
-      const [own] = exhibitorsOf(sample, 'sam.several', 'regional-2026');
-      await logIn('sam.several');
-      expect((await guest.open(`${sample.url}${path}?exhibitorId=${own?.id}`)).reply.status).toBe(404);
-      const page = await guest.open(mine());
-      expect(page.text).toContain('Logged in as sam.several@example.com');
-      expect(page.heading).toBe('Choose your exhibitor');
-    },
-  );
-
   it('shows that the service fails, without internal details, with a link that tries again', async () => {
     await logIn('olga.one');
     const fault = { kind: 'status', status: 500, body: 'stack trace of the service' } as const;
@@ -146,18 +134,6 @@ describe('The login', () => {
     expect(next.text).toContain('Logged in as olga.one@example.com');
   });
 
-  it('may be finished in the oldest of many tabs, after one more start', async () => {
-    guest = new Guest();
-    const oldest = await guest.open(`${sample.url}${forEvent}`);
-    for (let tab = 0; tab < 12; tab++) {
-      await guest.open(`${sample.url}/auth/login`);
-    }
-    const page = await guest.post(oldest.url, { person: 'olga.one' });
-    expect(page.heading).toBe('This login is no longer valid');
-    const home = await guest.click(page, 'Log in');
-    expect(home.text).toContain('Logged in as olga.one@example.com');
-  });
-
   it.each([
     ['uma.unverified', 'Your e-mail address is not confirmed'],
     ['mo.mailless', 'Your account has no e-mail address'],
@@ -190,6 +166,8 @@ describe('An address', () => {
     ['/events/unheard-of/mine', unknown],
     ['/auth/login?eventId=unheard-of', unknown],
     ['/../globex/events/boutique-2026/mine', unknown],
+    ['/auth/logout', unknown],
+    ['/events/regional-2026/mine/select?exhibitorId=acme-regional-2026-1', unknown],
     ['/events/world-2026/exhibitors?page=none', invalid],
     ['/events/world-2026/exhibitors?page=0', invalid],
     ['/events/%ff/mine', invalid],
