@@ -148,9 +148,9 @@ describeInChromium('The portal', (browser) => {
     it('is not logged out, and selects nothing, by a form of another site', async () => {
       const select = '/events/regional-2026/mine/select';
       // One that Sam may select, so that only the origin of the request can be the reason of a refusal.
-      const [own] = exhibitorsOf(sample, 'sam.several', 'regional-2026');
+      const [booth] = exhibitorsOf(sample, 'sam.several', 'regional-2026');
       const elsewhere = await startServer((request, response) => {
-        const button = `<button name="exhibitorId" value="${own?.id}">Win</button>`;
+        const button = `<button name="exhibitorId" value="${booth?.id}">Win</button>`;
         response.setHeader('content-type', 'text/html');
         response.end(`<form method="post" action="${sample.url}${request.url}">${button}</form>`);
       });

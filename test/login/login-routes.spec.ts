@@ -7,11 +7,9 @@ import {
   Module,
   VersioningType,
   type CallHandler,
-  type CanActivate,
   type ExecutionContext,
   type INestApplication,
   type NestInterceptor,
-  type Type,
 } from '@nestjs/common';
 import { APP_GUARD, APP_INTERCEPTOR, NestFactory } from '@nestjs/core';
 import { ExpressAdapter } from '@nestjs/platform-express';
@@ -38,7 +36,6 @@ import { ExhibitorTestingModule } from '../../lib/testing/index.js';
 import { COOKIE_SECRET, startHost, type Host, type HostOptions } from '../support/host.js';
 import { useClosing, useSandbox } from '../support/lifetimes.js';
 import { OperatorLines } from '../support/operator-lines.js';
-import { loadSnippets } from '../support/snippets.js';
 import { formFields, Visitor, type Reply, type VisitOptions } from '../support/visitor.js';
 import { bodyOf } from '../guards/signed-in.js';
 import { expectError, logOut } from './journey.js';
@@ -358,21 +355,6 @@ describe('the routes of the module', () => {
     ['a guard that leads to the login', SiteGuard],
   ])('are exempt from %s as APP_GUARD, and me answers 401 itself', async (_, useClass) => {
     await expectRoutes(`${(await start({ providers: [{ provide: APP_GUARD, useClass }] })).url}/auth`);
-  });
-
-  it('pass the own global guard of docs/login.md, which closes the other routes', async () => {
-    const { ApiKeyGuard } = await loadSnippets<{ ApiKeyGuard: Type<CanActivate> }>(
-      'login.md',
-      'own global guard',
-    );
-    const { url } = await start({ providers: [{ provide: APP_GUARD, useClass: ApiKeyGuard }] });
-    await expectRoutes(`${url}/auth`);
-    const keyed = async (key: string): Promise<number> =>
-      (await new Visitor().visit(`${url}/`, { headers: { 'x-api-key': key } })).status;
-    expect(await keyed('')).toBe(403);
-    process.env['API_KEY'] = 'the-key';
-    expect([await keyed('another'), await keyed('the-key')]).toEqual([403, 200]);
-    delete process.env['API_KEY'];
   });
 
   it('are in the document of @nestjs/swagger, unless its option include leaves their module out', async () => {
