@@ -216,7 +216,6 @@ describe('The list of an event', () => {
 
 describe('The panel', () => {
   const banner = /role="status" data-tour-banner>(.*?)<\/p>/g;
-  const summary = /<summary>(What to try.*?)<\/summary>/g;
 
   it('shows the code of the page as it is in the file, and its requests', async () => {
     const page = await logIn('olga.one', '/events/world-2026/mine');
@@ -254,17 +253,6 @@ describe('The panel', () => {
     expect(failed.all(banner).join()).toContain('gave up');
     expect(failed.html).toContain('class="tour-banner failed"');
     expect((await press('')).all(banner)).toEqual(['']);
-  });
-
-  it('names the fault that is on, as the sandbox says', async () => {
-    await logIn('olga.one');
-    const named = async () => (await guest.open(sample.url)).all(summary).join();
-    sample.sandbox.failNext('lookup', { kind: 'status', status: 418 });
-    expect(await named()).toBe('What to try Fault on: other');
-    await guest.post(`${new URL(sample.url).origin}/tour/fault`, { fault: 'down', returnTo: '/acme' });
-    expect(await named()).toBe('What to try Fault on: Service down');
-    sample.sandbox.clearFaults();
-    expect(await named()).toBe('What to try');
   });
 });
 

@@ -266,24 +266,15 @@ describe('a pending login of a tenant whose options change', () => {
 /** What `onLoginFailed` was told, in order. */
 const told: { error: ExhibitorError; login: StartedLogin | undefined }[] = [];
 
-/** Leads to a page of its own, later or at once; leaves `nonce` to the package. */
+/** Leads to a page of its own, but leaves `nonce` to the package. */
 @Injectable()
 class PortalCallbackGuard extends ExhibitorCallbackGuard {
-  protected override onLoginFailed(error: ExhibitorError, context: ExecutionContext): void | Promise<void> {
+  protected override async onLoginFailed(error: ExhibitorError, context: ExecutionContext): Promise<void> {
     told.push({ error, login: this.getStartedLogin(context) });
-    if (error instanceof LoginFailedError && error.reason === 'nonce') {
-      return super.onLoginFailed(error, context);
-    }
-    return error.code === 'login_failed' ? this.#answer(error, context) : this.#answerLater(error, context);
-  }
-
-  #answer(error: ExhibitorError, context: ExecutionContext): void {
-    this.redirect(context, `/failed?code=${error.code}`);
-  }
-
-  async #answerLater(error: ExhibitorError, context: ExecutionContext): Promise<void> {
     await sleep(5);
-    this.#answer(error, context);
+    return error instanceof LoginFailedError && error.reason === 'nonce'
+      ? super.onLoginFailed(error, context)
+      : this.redirect(context, `/failed?code=${error.code}`);
   }
 }
 

@@ -245,13 +245,13 @@ describe('an application that logs a service of the module', () => {
       .map(([token, { instance }]) => [typeof token === 'function' ? token.name : '', instance]);
   }
 
-  it('shows no secret, by util.inspect or JSON.stringify', () => {
+  it('shows no secret, by util.inspect with hidden members and getters', () => {
     const all = services();
     expect(all.map(([name]) => name)).toEqual(
       expect.arrayContaining(['ExhibitorsService', 'TokenService', 'Sealer', 'ExhibitorGuardServices']),
     );
     for (const [name, instance] of all) {
-      const shown = `${inspect(instance, DEEP)} ${asJson(instance)}`;
+      const shown = inspect(instance, DEEP);
       expect([name, SECRETS.filter((secret) => shown.includes(secret))]).toEqual([name, []]);
     }
   });
@@ -261,16 +261,3 @@ describe('an application that logs a service of the module', () => {
     expect(SECRETS.every((secret) => shown.includes(secret))).toBe(true);
   });
 });
-
-/** JSON of an instance; objects of Nest may refer to themselves. */
-function asJson(instance: unknown): string {
-  const seen = new WeakSet();
-  return JSON.stringify(instance, (_, value: unknown) => {
-    if (typeof value !== 'object' || value === null) {
-      return value;
-    }
-    const isSeen = seen.has(value);
-    seen.add(value);
-    return isSeen ? undefined : value;
-  });
-}
