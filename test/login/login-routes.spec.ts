@@ -310,6 +310,8 @@ describe('the routes of the module', () => {
     expect(app.get(AuditLog, { strict: false }).lines).toEqual(['login_failed']);
     const foreign = await logOut(visitor, { url }, { 'sec-fetch-site': 'cross-site' });
     expectLedTo(foreign, `${url}/logout-failed`);
+    // No handler ran after a guard that has answered.
+    expect(lines.errors).toEqual([]);
   });
 
   it('receive back-channel logouts where asked for, and not else', async () => {

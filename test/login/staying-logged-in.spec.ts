@@ -1,6 +1,6 @@
 import { IncomingMessage, ServerResponse } from 'node:http';
 import { Socket } from 'node:net';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, describe, expect, it, jest } from '@jest/globals';
 import {
   Controller,
   Get,
@@ -191,8 +191,9 @@ it('a user of thousands of guards in one request gets one seal, and the head can
   });
   const visitor = await signIn(sandbox, host);
   clockOf(host.app).skip(40 * MINUTE);
+  const seal = jest.spyOn(host.app.get(Sealer), 'seal');
   const reply = await visitor.visit(`${host.url}/many`);
-  expect([reply.status, namesIn(reply)]).toEqual([200, [IDENTITY]]);
+  expect([reply.status, namesIn(reply), seal.mock.calls.length]).toEqual([200, [IDENTITY], 1]);
   await host.close();
 });
 
