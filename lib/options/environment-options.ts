@@ -3,7 +3,8 @@ import { ConfigurationError, type ConfigurationProblem } from '../errors/configu
 import { HOST_VARIABLES, SECRET_VARIABLE } from '../model/host-variables.js';
 import { untrustedText } from '../model/untrusted-text.js';
 import type { LoginOptions, TenantOptions } from './tenant-options.interface.js';
-import { NOT_LOADED } from './value-schemas.js';
+
+const NOT_LOADED = 'no variable of these is set: is the file loaded? Node reads it by node --env-file=FILE';
 
 /**
  * Reads a tenant with a login, and `secrets`, from environment variables: `TENANT_ID`, `BASE_URL`, `AUTH_URL`, `API_CLIENT_ID`,
@@ -59,9 +60,11 @@ export function exhibitorOptionsFrom(
     const shown = untrustedText(others.join(', '), 300);
     new Logger('nestjs-exhibitor').warn(`not read, since no variable has this name: ${shown}`);
   }
+  if (!names.some((name) => env[name])) {
+    problems.push({ path: '', expected: NOT_LOADED });
+  }
   if (problems.length > 0) {
-    const isLoaded = names.some((name) => env[name]);
-    throw new ConfigurationError(problems, undefined, undefined, isLoaded ? undefined : NOT_LOADED);
+    throw new ConfigurationError(problems);
   }
   return { tenant, secrets };
 }

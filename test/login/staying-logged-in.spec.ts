@@ -298,12 +298,12 @@ describe.each<HostKind>(['express', 'fastify'])('users who are active on %s', (k
 
   it('get no new seal by HEAD and prefetches', async () => {
     const visitor = await dueVisitor();
-    for (const options of [
-      { method: 'HEAD' },
-      { headers: { 'sec-purpose': 'prefetch;prerender' } },
-      { headers: { purpose: 'prefetch' } },
-    ]) {
-      const reply = await visitor.visit(`${one.url}/me`, options);
+    for (const [method, name, value] of [
+      ['HEAD', 'accept', '*/*'],
+      ['GET', 'sec-purpose', 'prefetch;prerender'],
+      ['GET', 'purpose', 'prefetch'],
+    ] as const) {
+      const reply = await visitor.visit(`${one.url}/me`, { method, headers: { [name]: value } });
       expect([reply.status, reply.setCookies]).toEqual([200, []]);
     }
     expect(renewalIn(await visit(copyOf(visitor, one)))).toBeDefined();
