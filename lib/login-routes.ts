@@ -12,7 +12,6 @@ import {
   type Type,
 } from '@nestjs/common';
 import { ApplicationConfig, HttpAdapterHost } from '@nestjs/core';
-import { AllowAnonymous } from './decorators/allow-anonymous.decorator.js';
 import { CurrentIdentity } from './decorators/current.decorators.js';
 import { ConfigurationError } from './errors/configuration.error.js';
 import { ExhibitorBackChannelLogoutGuard } from './guards/exhibitor-back-channel-logout.guard.js';
@@ -20,6 +19,7 @@ import { ExhibitorCallbackGuard } from './guards/exhibitor-callback.guard.js';
 import { ExhibitorIdentityGuard } from './guards/exhibitor-identity.guard.js';
 import { ExhibitorLoginGuard } from './guards/exhibitor-login.guard.js';
 import { ExhibitorLogoutGuard } from './guards/exhibitor-logout.guard.js';
+import { RouteGuard } from './guards/route-guard.js';
 import type { ExhibitorIdentity } from './model/exhibitor-identity.interface.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from './options/check-options.js';
 import { hasBrowser } from './options/option-rules.js';
@@ -38,13 +38,18 @@ export interface LoginRoutes {
   backChannelLogout?: boolean;
 }
 
+/** Leaves `me` to the guard after it: a global one might require an event, look exhibitors up, or redirect to the login. */
+class ExemptFromGlobalGuards extends RouteGuard {
+  override canActivate(): boolean {
+    return true;
+  }
+}
+
 /** The controllers of these routes. */
 export function loginRoutes(routes: string | LoginRoutes): Type[] {
   const { path, guards = {}, backChannelLogout } = typeof routes === 'string' ? { path: routes } : routes;
 
   // Handlers reply by the adapter: no interceptor of the host may hide an address to go to, nor cache who is logged in.
-  // Global guards might require an event at `me`, or redirect to the login. The guard of its handler stays closed.
-  @AllowAnonymous()
   @Controller({ path, version: VERSION_NEUTRAL })
   class ExhibitorLoginRoutes {
     constructor(
@@ -86,7 +91,7 @@ export function loginRoutes(routes: string | LoginRoutes): Type[] {
     }
 
     @Get('me')
-    @UseGuards(ExhibitorIdentityGuard)
+    @UseGuards(ExemptFromGlobalGuards, ExhibitorIdentityGuard)
     me(@CurrentIdentity() identity: ExhibitorIdentity, @Res() response: object): void {
       const { email, tenant, eventId, expiresAt } = identity;
       // Fastify's reply is thenable: it must not be returned.

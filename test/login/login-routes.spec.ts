@@ -344,8 +344,14 @@ describe('the routes of the module', () => {
     ['ExhibitorIdentityGuard', ExhibitorIdentityGuard],
     ['ExhibitorGuard, which requires an event', ExhibitorGuard],
     ['a guard that leads to the login', SiteGuard],
-  ])('are exempt from %s as APP_GUARD, and me answers 401 itself', async (_, useClass) => {
-    await expectRoutes(`${(await start({ providers: [{ provide: APP_GUARD, useClass }] })).url}/auth`);
+  ])('are exempt from %s as APP_GUARD, and me answers itself', async (_, useClass) => {
+    const { url } = await start({ providers: [{ provide: APP_GUARD, useClass }] });
+    await expectRoutes(`${url}/auth`);
+    // Also where a lookup for the event of the login would fail.
+    const visitor = new Visitor();
+    await logIn(visitor, `${url}/auth/login?eventId=world-2026`);
+    sandbox.failNext('lookup', { kind: 'status', status: 403 }, Infinity);
+    await expectMe(visitor, `${url}/auth/me`, { ...OLGA, eventId: 'world-2026' });
   });
 
   it('are in the document of @nestjs/swagger, unless its option include leaves their module out', async () => {
