@@ -10,7 +10,6 @@ import {
   type Provider,
 } from '@nestjs/common';
 import { ApplicationConfig, ModulesContainer } from '@nestjs/core';
-import { CALLBACK_CHECK } from './callback-check.js';
 import { ConfigurationError } from './errors/configuration.error.js';
 import { CallRunner } from './exhibitors/call-runner.service.js';
 import { ExhibitorsService } from './exhibitors/exhibitors.service.js';
@@ -60,9 +59,9 @@ interface ModuleExtras {
   bindFilter?: boolean;
   /**
    * Registers the login routes: with `'auth'`, `GET auth/login`, `GET` and `POST auth/callback`, `POST auth/logout` and
-   * `GET auth/me`. Default none. At the start, a `redirectUri` that no callback answers is warned about, unless this is `false`.
+   * `GET auth/me`. Default none. At the start, a `redirectUri` with another path than the callback is warned about.
    */
-  routes?: string | LoginRoutes | false;
+  routes?: string | LoginRoutes;
 }
 
 /** Options of `forRootAsync`. `T` is inferred from the `exhibitorSchema` of what the factory answers. */
@@ -94,12 +93,8 @@ const { ConfigurableModuleClass, MODULE_OPTIONS_TOKEN } = new ConfigurableModule
     (definition, extras) => ({
       ...definition,
       global: extras.isGlobal === true,
-      providers: [
-        ...(definition.providers ?? []),
-        ...(extras.bindFilter === false ? [] : [FILTER_BINDING]),
-        ...(extras.routes === false ? [] : [CALLBACK_CHECK]),
-      ],
-      controllers: extras.routes === undefined || extras.routes === false ? [] : loginRoutes(extras.routes),
+      providers: [...(definition.providers ?? []), ...(extras.bindFilter === false ? [] : [FILTER_BINDING])],
+      controllers: extras.routes === undefined ? [] : loginRoutes(extras.routes),
     }),
   )
   .build();

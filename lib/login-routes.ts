@@ -1,7 +1,17 @@
 /** The routes of login and logout that the module registers itself: `routes`, beside `isGlobal`. */
-import { Controller, Get, Inject, Post, Res, UseGuards, VERSION_NEUTRAL, type Type } from '@nestjs/common';
-import { HttpAdapterHost } from '@nestjs/core';
-import * as v from 'valibot';
+import { posix } from 'node:path';
+import {
+  Controller,
+  Get,
+  Inject,
+  Logger,
+  Post,
+  Res,
+  UseGuards,
+  VERSION_NEUTRAL,
+  type Type,
+} from '@nestjs/common';
+import { ApplicationConfig, HttpAdapterHost } from '@nestjs/core';
 import { CurrentIdentity } from './decorators/current.decorators.js';
 import { ConfigurationError } from './errors/configuration.error.js';
 import { ExhibitorBackChannelLogoutGuard } from './guards/exhibitor-back-channel-logout.guard.js';
@@ -12,7 +22,7 @@ import { ExhibitorLogoutGuard } from './guards/exhibitor-logout.guard.js';
 import { RouteGuard } from './guards/route-guard.js';
 import type { ExhibitorIdentity } from './model/exhibitor-identity.interface.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from './options/check-options.js';
-import { callable, ONE_PROBLEM, problemsOf, text } from './options/value-schemas.js';
+import { hasBrowser } from './options/option-rules.js';
 
 /** The login routes of the module. */
 export interface LoginRoutes {
@@ -28,47 +38,33 @@ export interface LoginRoutes {
   backChannelLogout?: boolean;
 }
 
-/** No pattern and no dot segment, which browsers and routers would read differently. */
-const PATH = /^\/?((:[a-z_]\w*|[\w~-][\w.~-]*)(\/|$))+$/i;
-
-const guard = v.optional(callable<Type>());
-const loginRoutesSchema = v.strictObject({
-  path: v.pipe(text, v.regex(PATH, "must be a path such as 'auth' or ':tenant/auth'")),
-  guards: v.optional(v.strictObject({ login: guard, callback: guard, logout: guard }), {}),
-  backChannelLogout: v.optional(v.boolean('must be true or false')),
-});
-
-/** Leaves `me` to the guard after it: a global one might require an event, or redirect to the login. */
+/** Leaves `me` to the guard after it: a global one might require an event, look exhibitors up, or redirect to the login. */
 class ExemptFromGlobalGuards extends RouteGuard {
   override canActivate(): boolean {
     return true;
   }
 }
 
-/**
- * The controllers of these routes.
- *
- * @throws {ConfigurationError} `routes` with what is wrong in them
- */
+/** The controllers of these routes. */
 export function loginRoutes(routes: string | LoginRoutes): Type[] {
-  const given = typeof routes === 'string' ? { path: routes } : routes;
-  const parsed = v.safeParse(loginRoutesSchema, given, ONE_PROBLEM);
-  if (!parsed.success) {
-    throw new ConfigurationError(problemsOf(parsed.issues, 'routes'));
-  }
-  const { path, guards, backChannelLogout } = parsed.output;
+  const { path, guards = {}, backChannelLogout } = typeof routes === 'string' ? { path: routes } : routes;
 
   // Handlers reply by the adapter: no interceptor of the host may hide an address to go to, nor cache who is logged in.
   @Controller({ path, version: VERSION_NEUTRAL })
   class ExhibitorLoginRoutes {
     constructor(
       @Inject(HttpAdapterHost) private readonly host: HttpAdapterHost,
-      @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
+      @Inject(ApplicationConfig) config: ApplicationConfig,
+      @Inject(CHECKED_OPTIONS) options: CheckedOptions,
     ) {
-      if (settings.session.join() === 'bearer') {
-        throw new ConfigurationError([
-          { path: 'routes', expected: "need a session with logins, not 'bearer' alone" },
-        ]);
+      if (!hasBrowser(options.settings.session)) {
+        const expected = "need a session with logins, not 'bearer' alone";
+        throw new ConfigurationError([{ path: 'routes', expected }]);
+      }
+      const { getCallbackPath } = Object(guards.callback ?? ExhibitorCallbackGuard).prototype;
+      // An override is for a proxy that changes the path.
+      if (getCallbackPath === ExhibitorCallbackGuard.prototype['getCallbackPath']) {
+        host.listen$.subscribe(() => compareCallback(options, config, path));
       }
     }
 
@@ -111,4 +107,26 @@ export function loginRoutes(routes: string | LoginRoutes): Type[] {
   }
 
   return backChannelLogout ? [ExhibitorLoginRoutes, ExhibitorBackChannelRoute] : [ExhibitorLoginRoutes];
+}
+
+/** Warns of the first `redirectUri` whose path is not that of the callback: its logins would end with a 404. */
+function compareCallback({ tenants, pathOf }: CheckedOptions, config: ApplicationConfig, path: string): void {
+  const prefix = config.getGlobalPrefix();
+  const prefixes = config.getGlobalPrefixOptions().exclude ? [prefix, ''] : [prefix];
+  for (const [key, { login }] of 'find' in tenants ? [] : tenants) {
+    const given = login?.redirectUri && new URL(login.redirectUri).pathname;
+    const parts = given?.split('/') ?? [];
+    const callbacks = prefixes.map((one) =>
+      posix
+        .join('/', encodeURI(one), path, 'callback')
+        .split('/')
+        .map((part, at) => (part.startsWith(':') ? parts[at] : part))
+        .join('/'),
+    );
+    if (given && !callbacks.includes(given)) {
+      const line = `its path is ${given}, but that of the callback is ${callbacks.join(' or ')}`;
+      new Logger('nestjs-exhibitor').warn(`${pathOf(key)}.login.redirectUri: ${line}`);
+      return;
+    }
+  }
 }

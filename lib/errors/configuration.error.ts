@@ -17,13 +17,9 @@ export class ConfigurationError extends ExhibitorError {
   declare readonly code: 'configuration_invalid';
   readonly problems: readonly ConfigurationProblem[];
 
-  /**
-   * @param cause error thrown by a function of the host
-   * @param hint a further line, about all problems
-   */
-  constructor(problems: readonly ConfigurationProblem[], tenant?: string, cause?: unknown, hint?: string) {
+  /** @param cause error thrown by a function of the host */
+  constructor(problems: readonly ConfigurationProblem[], tenant?: string, cause?: unknown) {
     const lines = problems.map(({ path, expected }) => (path ? `${path}: ${expected}` : expected));
-    lines.push(...(hint === undefined ? [] : [hint]));
     super('configuration_invalid', `nestjs-exhibitor is not configured correctly:\n  ${lines.join('\n  ')}`, {
       tenant,
       cause,

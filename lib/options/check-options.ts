@@ -6,7 +6,7 @@ import { moduleSchema, type ExhibitorSettings } from './exhibitor-settings.js';
 import { moduleRules, requireIssOfShared, tenantRules } from './option-rules.js';
 import { tenantSchema, type TenantSettings } from './tenant-settings.js';
 import type { TenantSource } from './tenant-options.interface.js';
-import { NOT_LOADED, ONE_PROBLEM, problemsOf } from './value-schemas.js';
+import { ONE_PROBLEM, problemsOf } from './value-schemas.js';
 
 export const CHECKED_OPTIONS = Symbol('nestjs-exhibitor:checked-options');
 
@@ -54,7 +54,7 @@ const optionsSchema = v.strictObject(
 export function checkOptions(input: unknown): CheckedOptions {
   const parsed = v.safeParse(optionsSchema, input, ONE_PROBLEM);
   if (!parsed.success) {
-    throw new ConfigurationError(problemsOf(parsed.issues), undefined, undefined, hintFor(parsed.issues));
+    throw new ConfigurationError(problemsOf(parsed.issues));
   }
   const { tenant, tenants: given, ...settings } = parsed.output;
   const tenants = tenant === undefined ? given : new Map([[SINGLE_TENANT, tenant]]);
@@ -111,13 +111,6 @@ export function checkTenant(input: unknown, key: string, settings: ExhibitorSett
 /** In bytes of UTF-8: keys of a source come from requests, and unknown ones are remembered. */
 export function isTenantKey(key: string): boolean {
   return key !== '' && Buffer.byteLength(key) <= 128;
-}
-
-/** Where many values are missing and none is wrong. */
-function hintFor(issues: readonly v.BaseIssue<unknown>[]): string | undefined {
-  return issues.length > 2 && issues.every(({ input }) => input === undefined || input === '')
-    ? NOT_LOADED
-    : undefined;
 }
 
 /** Keys of a source may come from requests. */

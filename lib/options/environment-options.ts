@@ -3,7 +3,8 @@ import { ConfigurationError, type ConfigurationProblem } from '../errors/configu
 import { HOST_VARIABLES, SECRET_VARIABLE } from '../model/host-variables.js';
 import { untrustedText } from '../model/untrusted-text.js';
 import type { LoginOptions, TenantOptions } from './tenant-options.interface.js';
-import { NOT_LOADED } from './value-schemas.js';
+
+const NOT_LOADED = 'no variable of these is set: is the file loaded? Node reads it by node --env-file=FILE';
 
 /**
  * Reads a tenant with a login, and `secrets`, from environment variables: `TENANT_ID`, `BASE_URL`, `AUTH_URL`, `API_CLIENT_ID`,
@@ -13,7 +14,7 @@ import { NOT_LOADED } from './value-schemas.js';
  *
  * @param env usually `process.env`
  * @param options `prefix` begins the names of one of several tenants, as in `ACME_TENANT_ID`; `COOKIE_SECRET` may be without it. Other
- * variables with the prefix are named in a warning, and without a prefix those that may be a misspelt `LOGIN_CLIENT_SECRET`
+ * variables with the prefix are named in a warning
  * @throws {ConfigurationError} `configuration_invalid` with all variables that are not set or empty. No value is shown.
  * @example
  * ExhibitorModule.forRootAsync({ isGlobal: true, useFactory: () => exhibitorOptionsFrom(process.env) });
@@ -22,10 +23,9 @@ export function exhibitorOptionsFrom(
   env: Readonly<Record<string, string | undefined>>,
   { prefix = '' }: { prefix?: '' | `${string}_` | undefined } = {},
 ): { tenant: TenantOptions & { login: LoginOptions }; secrets: string[] } {
-  const given: Record<string, unknown> = { ...env };
   const problems: ConfigurationProblem[] = [];
   const required = (name: string): string => {
-    const value = given[name];
+    const value: unknown = env[name];
     if (typeof value === 'string' && value.trim() !== '') {
       return value;
     }
@@ -35,7 +35,7 @@ export function exhibitorOptionsFrom(
   const read = (option: keyof typeof HOST_VARIABLES): string => required(prefix + HOST_VARIABLES[option]);
   const names = Object.values(HOST_VARIABLES).map((name) => prefix + name);
   const secretName = prefix + SECRET_VARIABLE;
-  const isConfidential = given[prefix + HOST_VARIABLES['login.clientSecret']] !== undefined;
+  const isConfidential = env[prefix + HOST_VARIABLES['login.clientSecret']] !== undefined;
 
   const tenant = {
     tenantId: read('tenantId'),
@@ -51,18 +51,20 @@ export function exhibitorOptionsFrom(
       keys: read('login.keys'),
     },
   };
-  const secrets = [required(given[secretName] === undefined ? SECRET_VARIABLE : secretName)];
+  const secrets = [required(env[secretName] === undefined ? SECRET_VARIABLE : secretName)];
 
-  const others = Object.keys(given).filter(
-    (name) => name.startsWith(prefix || 'LOGIN_CLIENT') && ![...names, secretName].includes(name),
-  );
+  const isOther = (name: string): boolean =>
+    name.startsWith(prefix) && ![...names, secretName].includes(name);
+  const others = prefix === '' ? [] : Object.keys(env).filter(isOther);
   if (others.length > 0) {
     const shown = untrustedText(others.join(', '), 300);
     new Logger('nestjs-exhibitor').warn(`not read, since no variable has this name: ${shown}`);
   }
+  if (!names.some((name) => env[name])) {
+    problems.push({ path: '', expected: NOT_LOADED });
+  }
   if (problems.length > 0) {
-    const isLoaded = names.some((name) => given[name]);
-    throw new ConfigurationError(problems, undefined, undefined, isLoaded ? undefined : NOT_LOADED);
+    throw new ConfigurationError(problems);
   }
   return { tenant, secrets };
 }

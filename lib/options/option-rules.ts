@@ -131,7 +131,8 @@ function urlsOf({
   };
 }
 
-function hasBrowser(session: ExhibitorSettings['session']): boolean {
+/** Whether there are logins: with bearer tokens alone there are none. */
+export function hasBrowser(session: ExhibitorSettings['session']): boolean {
   return session.some((mode) => mode !== 'bearer');
 }
 

@@ -7,10 +7,6 @@ import type { ConfigurationProblem } from '../errors/configuration.error.js';
 import { isLoopback } from '../model/loopback.js';
 import { LONGEST_TIMER } from '../time/clock.js';
 
-/** A hint where no value is there: most hosts read them from an environment. */
-export const NOT_LOADED =
-  'no variable of these is set: is the file loaded? Node reads it by node --env-file=FILE';
-
 /** One line an option: the first check of a value that fails is the last. */
 export const ONE_PROBLEM = { abortPipeEarly: true } as const;
 

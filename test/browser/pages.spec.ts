@@ -74,18 +74,6 @@ describe('The own exhibitor', () => {
     expect((await guest.open(mine())).heading).toBe('Choose your exhibitor');
   });
 
-  it.each(['/auth/logout', '/events/regional-2026/mine/select'])(
-    'stays as it is, and the login too, when a link leads to %s',
-    async (path) => {
-      const [own] = exhibitorsOf(sample, 'sam.several', 'regional-2026');
-      await logIn('sam.several');
-      expect((await guest.open(`${sample.url}${path}?exhibitorId=${own?.id}`)).reply.status).toBe(404);
-      const page = await guest.open(mine());
-      expect(page.text).toContain('Logged in as sam.several@example.com');
-      expect(page.heading).toBe('Choose your exhibitor');
-    },
-  );
-
   it('shows that the service fails, without internal details, with a link that tries again', async () => {
     await logIn('olga.one');
     const fault = { kind: 'status', status: 500, body: 'stack trace of the service' } as const;
@@ -146,18 +134,6 @@ describe('The login', () => {
     expect(next.text).toContain('Logged in as olga.one@example.com');
   });
 
-  it('may be finished in the oldest of many tabs, after one more start', async () => {
-    guest = new Guest();
-    const oldest = await guest.open(`${sample.url}${forEvent}`);
-    for (let tab = 0; tab < 12; tab++) {
-      await guest.open(`${sample.url}/auth/login`);
-    }
-    const page = await guest.post(oldest.url, { person: 'olga.one' });
-    expect(page.heading).toBe('This login is no longer valid');
-    const home = await guest.click(page, 'Log in');
-    expect(home.text).toContain('Logged in as olga.one@example.com');
-  });
-
   it.each([
     ['uma.unverified', 'Your e-mail address is not confirmed'],
     ['mo.mailless', 'Your account has no e-mail address'],
@@ -190,6 +166,8 @@ describe('An address', () => {
     ['/events/unheard-of/mine', unknown],
     ['/auth/login?eventId=unheard-of', unknown],
     ['/../globex/events/boutique-2026/mine', unknown],
+    ['/auth/logout', unknown],
+    ['/events/regional-2026/mine/select?exhibitorId=acme-regional-2026-1', unknown],
     ['/events/world-2026/exhibitors?page=none', invalid],
     ['/events/world-2026/exhibitors?page=0', invalid],
     ['/events/%ff/mine', invalid],
@@ -238,7 +216,6 @@ describe('The list of an event', () => {
 
 describe('The panel', () => {
   const banner = /role="status" data-tour-banner>(.*?)<\/p>/g;
-  const summary = /<summary>(What to try.*?)<\/summary>/g;
 
   it('shows the code of the page as it is in the file, and its requests', async () => {
     const page = await logIn('olga.one', '/events/world-2026/mine');
@@ -276,17 +253,6 @@ describe('The panel', () => {
     expect(failed.all(banner).join()).toContain('gave up');
     expect(failed.html).toContain('class="tour-banner failed"');
     expect((await press('')).all(banner)).toEqual(['']);
-  });
-
-  it('names the fault that is on, as the sandbox says', async () => {
-    await logIn('olga.one');
-    const named = async () => (await guest.open(sample.url)).all(summary).join();
-    sample.sandbox.failNext('lookup', { kind: 'status', status: 418 });
-    expect(await named()).toBe('What to try Fault on: other');
-    await guest.post(`${new URL(sample.url).origin}/tour/fault`, { fault: 'down', returnTo: '/acme' });
-    expect(await named()).toBe('What to try Fault on: Service down');
-    sample.sandbox.clearFaults();
-    expect(await named()).toBe('What to try');
   });
 });
 

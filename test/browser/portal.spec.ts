@@ -1,267 +1,159 @@
-/** The sample in a real browser. What its pages say without scripts is in `pages.spec.ts`. */
+/** One walk through the sample in a real browser for each adapter. What its pages say without scripts is in `pages.spec.ts`. */
 import { readFileSync } from 'node:fs';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { BrowserVisitor, describeInChromium } from '../support/browser.js';
 import { nativeRequire } from '../support/native-require.js';
 import { startServer } from '../support/server.js';
 import { exhibitorsOf, startSample, type RunningSample } from './running-sample.js';
-import { eventually, pause } from '../support/wait.js';
+import { eventually } from '../support/wait.js';
 import { openRequests } from '../support/sandbox.js';
 
 describeInChromium('The portal', (browser) => {
   let sample: RunningSample;
   let visitor: BrowserVisitor;
 
-  afterAll(() => visitor?.leave());
-
   const startOn = (platform: 'express' | 'fastify') => {
     beforeAll(async () => {
       sample = await startSample(platform);
-      visitor ??= await BrowserVisitor.arrive(browser());
-      visitor = await visitor.next();
+      visitor = await BrowserVisitor.arrive(browser());
     });
     afterEach(() => {
       sample.sandbox.clearFaults();
       sample.sandbox.latency = 0;
-      sample.sandbox.signInAs(undefined);
     });
-    afterAll(() => sample?.stop());
+    afterAll(() => Promise.all([visitor?.leave(), sample?.stop()]));
   };
 
   const main = () => visitor.page.getByRole('main');
   const panel = () => visitor.page.getByRole('complementary', { name: 'What to try' });
-  const listed = () => sample.sandbox.requests.filter(({ operation }) => operation === 'list');
-  const namesOf = (event: string) => sample.sandbox.exhibitors(event, 'acme').map(({ name }) => String(name));
+  const toggle = (name: string) => visitor.page.getByRole('button', { name });
+  const rows = () => visitor.page.locator('tbody tr').count();
 
   describe('on Express', () => {
     startOn('express');
+    const own = () => exhibitorsOf(sample, 'sam.several', 'world-2026');
 
-    describe('from the start page to the logout', () => {
-      const own = () => exhibitorsOf(sample, 'sam.several', 'world-2026');
-
-      it('shows the five events and their sizes', async () => {
-        await visitor.page.goto(sample.url);
-        expect(await visitor.page.title()).toBe('Trade events · Acme Fairs');
-        await visitor.arrivesAt('Your booth at every event');
-        const cards = await main().getByRole('listitem').allInnerTexts();
-        expect(cards.map((card) => card.replace(/\s+/g, ' '))).toEqual([
-          'World Industry Expo 2026 Hanover · 20–24 April 2026 1,234 exhibitors My booth All exhibitors',
-          'National Building Show 2026 Birmingham · 9–11 June 2026 251 exhibitors My booth All exhibitors',
-          'Regional Craft Fair 2026 Graz · 3–5 July 2026 50 exhibitors My booth All exhibitors',
-          'Boutique Design Days 2026 Copenhagen · 17–18 Sept 2026 7 exhibitors My booth All exhibitors',
-          'Empty Hall Preview 2026 Rotterdam · 12 November 2026 No exhibitors yet My booth All exhibitors',
-        ]);
-        expect(await visitor.text()).not.toContain('Logged in as');
-        await fits();
-      });
-
-      it('leads over the provider to the choice of an exhibitor, and shows it', async () => {
-        await visitor.page.getByRole('link', { name: 'My booth at World Industry Expo 2026' }).click();
-        await visitor.arrivesAt('Sign in');
-        expect(new URL(visitor.page.url()).origin).toBe(sample.sandbox.url);
-        await visitor.signInAs('Sam Several');
-        await visitor.arrivesAt('Choose your exhibitor');
-        expect(await visitor.text()).toContain('belongs to 3 exhibitors of World Industry Expo 2026');
-        const [first, second, third] = own();
-        const choices = main().getByRole('button');
-        expect(await choices.locator('strong').allInnerTexts()).toEqual(
-          [first, second, third].map((one) => one?.['name']),
-        );
-        await choices.first().click();
-        await visitor.arrivesAt(String(first?.['name']));
-        await visitor.page.getByRole('link', { name: 'Choose another exhibitor' }).click();
-        await choices.nth(1).click();
-        await visitor.arrivesAt(String(second?.['name']));
-        expect(visitor.page.url()).toBe(`${sample.url}/events/world-2026/mine`);
-        const text = await visitor.text();
-        expect(text).toContain('Logged in as sam.several@example.com');
-        for (const field of ['hall', 'booth', 'country', 'id']) {
-          expect(text).toContain(String(second?.[field]));
-        }
-        await fits();
-      });
-
-      it('loads 1,234 exhibitors once and in order, while the progress bar moves forward only', async () => {
-        await visitor.page.addInitScript(RECORD);
-        sample.sandbox.clearRequests();
-        sample.sandbox.latency = 20;
-        await visitor.page.getByRole('link', { name: 'All exhibitors' }).click();
-        await visitor.page.getByText('1,234 of 1,234 exhibitors').waitFor();
-        await visitor.page.getByRole('button', { name: 'Load again' }).waitFor();
-        const seen = await visitor.page.evaluate<number[]>('progressSeen');
-        expect(seen.length).toBeGreaterThanOrEqual(25);
-        expect(seen).toEqual(seen.toSorted((a, b) => a - b));
-        expect([seen[0], seen.at(-1)]).toEqual([0, 1]);
-        expect(await visitor.page.locator('tbody th').allInnerTexts()).toEqual(namesOf('world-2026'));
-        // The stream is closed, so that the browser does not connect again.
-        expect(await visitor.page.evaluate('streams.map(({ readyState }) => readyState)')).toEqual([CLOSED]);
-        // Page 1 for the first response, then all 25.
-        expect(listed()).toHaveLength(1 + 25);
-        await panel().getByText('200 × 26').waitFor();
-      });
-
-      it('ends the login at the provider too, and the next one is of another person', async () => {
-        await visitor.page.goto(`${sample.url}/events/world-2026/mine`);
-        await visitor.arrivesAt(String(own()[1]?.['name']));
-        await visitor.page.getByRole('button', { name: 'Log out' }).click();
-        await visitor.arrivesAt('Your booth at every event');
-        expect(visitor.page.url()).toBe(sample.url);
-        expect(await visitor.text()).not.toContain('sam.several@example.com');
-        await visitor.page.getByRole('link', { name: 'Log in' }).click();
-        await visitor.arrivesAt('Sign in');
-        await visitor.signInAs('Olga One');
-        await visitor.page.getByText('Logged in as olga.one@example.com').waitFor();
-      });
-
-      it('switches to another person without a logout', async () => {
-        // The provider knows who it is: a new login is silently the same person.
-        await visitor.page.goto(`${sample.url}/auth/login`);
-        await visitor.page.getByText('Logged in as olga.one@example.com').waitFor();
-        await visitor.page.getByRole('link', { name: 'Switch account' }).click();
-        await visitor.arrivesAt('Sign in');
-        await visitor.signInAs('Sam Several');
-        await visitor.page.getByText('Logged in as sam.several@example.com').waitFor();
-      });
-
-      it('showed no error in the console in all these steps', () => {
-        expect(visitor.troubles).toEqual([]);
-      });
+    it('shows the five events and their sizes', async () => {
+      await visitor.page.goto(sample.url);
+      expect(await visitor.page.title()).toBe('Trade events · Acme Fairs');
+      await visitor.arrivesAt('Your booth at every event');
+      const cards = await main().getByRole('listitem').allInnerTexts();
+      expect(cards.map((card) => card.replace(/\s+/g, ' '))).toEqual([
+        'World Industry Expo 2026 Hanover · 20–24 April 2026 1,234 exhibitors My booth All exhibitors',
+        'National Building Show 2026 Birmingham · 9–11 June 2026 251 exhibitors My booth All exhibitors',
+        'Regional Craft Fair 2026 Graz · 3–5 July 2026 50 exhibitors My booth All exhibitors',
+        'Boutique Design Days 2026 Copenhagen · 17–18 Sept 2026 7 exhibitors My booth All exhibitors',
+        'Empty Hall Preview 2026 Rotterdam · 12 November 2026 No exhibitors yet My booth All exhibitors',
+      ]);
+      expect(await visitor.text()).not.toContain('Logged in as');
+      await fits();
     });
 
-    describe('reads the list of an event and', () => {
-      const toggle = (name: string) => visitor.page.getByRole('button', { name });
-      const rows = () => visitor.page.locator('tbody tr').count();
-      const openList = () => visitor.page.goto(`${sample.url}/events/world-2026/exhibitors`);
-
-      beforeAll(async () => {
-        visitor = await visitor.next();
-        sample.sandbox.signInAs('olga.one');
-        await visitor.page.goto(`${sample.url}/auth/login`);
-      });
-
-      it('stops on Stop and starts again on Load again', async () => {
-        sample.sandbox.latency = 600;
-        await openList();
-        await visitor.page.getByText(MIDWAY).waitFor();
-        await toggle('Stop').click();
-        await eventually(() => openRequests(sample.sandbox) === 0, 10_000);
-        expect(await visitor.page.getByRole('progressbar').evaluate(share)).toBeLessThan(1);
-        sample.sandbox.latency = 0;
-        await toggle('Load again').click();
-        await visitor.page.getByText('1,234 of 1,234 exhibitors').waitFor();
-        expect(await rows()).toBe(1234);
-        expect(visitor.troubles).toEqual([]);
-      });
-
-      it('shows a message when the service fails midway, keeps the rows, and retries on request', async () => {
-        sample.sandbox.latency = 400;
-        await toggle('Load again').click();
-        await visitor.page.getByText(MIDWAY).waitFor();
-        sample.sandbox.failNext('list', { kind: 'body', body: 'not JSON: internal detail' }, Infinity);
-        const alert = visitor.page.getByRole('alert');
-        await alert.waitFor();
-        expect(await alert.innerText()).toBe(
-          'The exhibitor service gave an unexpected answer. The answer could not be processed. ' +
-            'Please try again. If the problem persists, contact the organiser.',
-        );
-        expect(await rows()).toBeGreaterThanOrEqual(50);
-        expect(await rows()).toBeLessThan(1234);
-        sample.sandbox.clearFaults();
-        sample.sandbox.latency = 0;
-        await toggle('Try again').click();
-        await visitor.page.getByText('1,234 of 1,234 exhibitors').waitFor();
-        expect(await alert.isVisible()).toBe(false);
-        expect(await rows()).toBe(1234);
-      });
-
-      it('shows names as text, with any characters', async () => {
-        const name = `<img src=x onerror="document.title='hacked'"> & <script>document.title='hacked'</script>`;
-        sample.sandbox.setExhibitors('boutique-2026', [{ id: 'x', name, contactEmails: [] }], 'acme');
-        await visitor.page.goto(`${sample.url}/events/boutique-2026/exhibitors`);
-        await visitor.page.getByText('1 of 1 exhibitor').waitFor();
-        expect(await visitor.page.locator('tbody th').allInnerTexts()).toEqual([name]);
-        expect(await visitor.page.title()).not.toBe('hacked');
-        expect(visitor.troubles).toEqual([]);
-      });
-
-      it('stops the requests to the service when the tab is closed midway', async () => {
-        sample.sandbox.clearRequests();
-        // On a busy machine the browser takes seconds to close a page.
-        sample.sandbox.latency = 1_500;
-        const tab = await visitor.page.context().newPage();
-        await tab.goto(`${sample.url}/events/world-2026/exhibitors`);
-        await tab.getByText(MIDWAY).waitFor();
-        await tab.close();
-        await eventually(() => listed().some(({ aborted }) => aborted), 10_000);
-        await eventually(() => openRequests(sample.sandbox) === 0, 10_000);
-        const asked = listed().length;
-        // Long enough for pages under way to arrive and for others to be requested, if they were still read.
-        await pause(2_000);
-        expect(listed()).toHaveLength(asked);
-        expect(asked).toBeLessThan(25);
-      });
-
-      it('shows a message when the login has ended in the meantime', async () => {
-        const again = toggle('Load again');
-        await again.waitFor();
-        await visitor.page.context().clearCookies();
-        await again.click();
-        await visitor.page.getByText('The server rejected the request. Please reload the page.').waitFor();
-      });
+    it('leads over the provider to the choice of an exhibitor, and shows it', async () => {
+      await visitor.page.getByRole('link', { name: 'My booth at World Industry Expo 2026' }).click();
+      await visitor.arrivesAt('Sign in');
+      expect(new URL(visitor.page.url()).origin).toBe(sample.sandbox.url);
+      await visitor.signInAs('Sam Several');
+      await visitor.arrivesAt('Choose your exhibitor');
+      expect(await visitor.text()).toContain('belongs to 3 exhibitors of World Industry Expo 2026');
+      const [first, second, third] = own();
+      const choices = main().getByRole('button');
+      expect(await choices.locator('strong').allInnerTexts()).toEqual(
+        [first, second, third].map((one) => one?.['name']),
+      );
+      await choices.first().click();
+      await visitor.arrivesAt(String(first?.['name']));
+      await visitor.page.getByRole('link', { name: 'Choose another exhibitor' }).click();
+      await choices.nth(1).click();
+      await visitor.arrivesAt(String(second?.['name']));
+      expect(visitor.page.url()).toBe(`${sample.url}/events/world-2026/mine`);
+      const text = await visitor.text();
+      expect(text).toContain('Logged in as sam.several@example.com');
+      for (const field of ['hall', 'booth', 'country', 'id']) {
+        expect(text).toContain(String(second?.[field]));
+      }
+      await fits();
     });
 
-    describe('has a panel that', () => {
-      const mine = '/acme/events/national-2026/mine';
-      beforeAll(async () => {
-        visitor = await visitor.next();
-        sample.sandbox.signInAs('olga.one');
-        await visitor.page.goto(`${sample.url}/auth/login?returnTo=${mine}`);
-      });
+    it('loads 1,234 exhibitors once and in order, while the progress bar moves forward only', async () => {
+      await visitor.page.addInitScript(RECORD);
+      sample.sandbox.clearRequests();
+      sample.sandbox.latency = 20;
+      await visitor.page.getByRole('link', { name: 'All exhibitors' }).click();
+      await visitor.page.getByText('1,234 of 1,234 exhibitors').waitFor();
+      await visitor.page.getByRole('button', { name: 'Load again' }).waitFor();
+      const seen = await visitor.page.evaluate<number[]>('progressSeen');
+      expect(seen.length).toBeGreaterThanOrEqual(25);
+      expect(seen).toEqual(seen.toSorted((a, b) => a - b));
+      expect([seen[0], seen.at(-1)]).toEqual([0, 1]);
+      expect(await visitor.page.locator('tbody th').allInnerTexts()).toEqual(
+        sample.sandbox.exhibitors('world-2026', 'acme').map(({ name }) => name),
+      );
+      // The stream is closed, so that the browser does not connect again.
+      expect(await visitor.page.evaluate('streams.map(({ readyState }) => readyState)')).toEqual([CLOSED]);
+      // Page 1 for the first response, then all 25.
+      expect(sample.sandbox.requests.filter(({ operation }) => operation === 'list')).toHaveLength(1 + 25);
+      await panel().getByText('200 × 26').waitFor();
+    });
 
-      it('tells in its colours what the module did about a fault', async () => {
-        const banner = main().getByRole('status');
-        const colour = () =>
-          visitor.page.evaluate(`getComputedStyle(document.querySelector('.tour-banner')).borderLeftColor`);
-        const press = async (fault: string) => {
-          await panel().getByRole('button', { name: fault, exact: true }).click();
-          await visitor.page.waitForLoadState();
-        };
-        await press('500');
-        expect(await banner.innerText()).toContain('tried three times and got the answer.');
-        const ofHelp = await colour();
-        expect(visitor.troubles).toEqual([]);
-        await press('Service down');
-        await visitor.page.goto(`${sample.url}/events/national-2026/exhibitors?page=1`);
-        await visitor.arrivesAt('The exhibitor service is not available');
-        expect(await banner.innerText()).toContain('gave up');
-        expect(await colour()).not.toBe(ofHelp);
-        expect(await colour()).toBe('rgb(163, 35, 26)');
-      });
+    it('stops on Stop and starts again on Load again', async () => {
+      sample.sandbox.latency = 600;
+      await toggle('Load again').click();
+      await visitor.page.getByText(MIDWAY).waitFor();
+      await toggle('Stop').click();
+      await eventually(() => openRequests(sample.sandbox) === 0, 10_000);
+      expect(await visitor.page.getByRole('progressbar').evaluate(share)).toBeLessThan(1);
+      sample.sandbox.latency = 0;
+      await toggle('Load again').click();
+      await visitor.page.getByText('1,234 of 1,234 exhibitors').waitFor();
+      expect(await rows()).toBe(1234);
+    });
 
-      it('stays folded on the next page, by the keyboard', async () => {
-        const folded = () => panel().getByText('Requests to the service');
-        await visitor.page.getByText('What to try').focus();
-        await visitor.page.keyboard.press('Enter');
-        await folded().waitFor({ state: 'hidden' });
-        await visitor.page.goto(`${sample.url}/events/boutique-2026/exhibitors?page=1`);
-        expect(await folded().isVisible()).toBe(false);
-        await panel().locator('summary').first().click();
-        await fits();
-      });
+    it('shows names as text, with any characters', async () => {
+      const name = `<img src=x onerror="document.title='hacked'"> & <script>document.title='hacked'</script>`;
+      sample.sandbox.setExhibitors('boutique-2026', [{ id: 'x', name, contactEmails: [] }], 'acme');
+      await visitor.page.goto(`${sample.url}/events/boutique-2026/exhibitors`);
+      await visitor.page.getByText('1 of 1 exhibitor').waitFor();
+      expect(await visitor.page.locator('tbody th').allInnerTexts()).toEqual([name]);
+      expect(await visitor.page.title()).not.toBe('hacked');
+    });
+
+    it('ends the login at the provider too, and the next one is of another person', async () => {
+      await visitor.page.goto(`${sample.url}/events/world-2026/mine`);
+      await visitor.arrivesAt(String(own()[1]?.['name']));
+      await visitor.page.getByRole('button', { name: 'Log out' }).click();
+      await visitor.arrivesAt('Your booth at every event');
+      expect(visitor.page.url()).toBe(sample.url);
+      expect(await visitor.text()).not.toContain('sam.several@example.com');
+      await visitor.page.getByRole('link', { name: 'Log in' }).click();
+      await visitor.arrivesAt('Sign in');
+      await visitor.signInAs('Olga One');
+      await visitor.page.getByText('Logged in as olga.one@example.com').waitFor();
+    });
+
+    it('switches to another person without a logout', async () => {
+      // The provider knows who it is: a new login is silently the same person.
+      await visitor.page.goto(`${sample.url}/auth/login`);
+      await visitor.page.getByText('Logged in as olga.one@example.com').waitFor();
+      await visitor.page.getByRole('link', { name: 'Switch account' }).click();
+      await visitor.arrivesAt('Sign in');
+      await visitor.signInAs('Sam Several');
+      await visitor.page.getByText('Logged in as sam.several@example.com').waitFor();
+    });
+
+    it('showed no error in the console in all these steps', () => {
+      expect(visitor.troubles).toEqual([]);
     });
 
     it('is not logged out, and selects nothing, by a form of another site', async () => {
-      visitor = await visitor.next();
       const select = '/events/regional-2026/mine/select';
       // One that Sam may select, so that only the origin of the request can be the reason of a refusal.
-      const [own] = exhibitorsOf(sample, 'sam.several', 'regional-2026');
+      const [booth] = exhibitorsOf(sample, 'sam.several', 'regional-2026');
       const elsewhere = await startServer((request, response) => {
-        const button = `<button name="exhibitorId" value="${own?.id}">Win</button>`;
+        const button = `<button name="exhibitorId" value="${booth?.id}">Win</button>`;
         response.setHeader('content-type', 'text/html');
         response.end(`<form method="post" action="${sample.url}${request.url}">${button}</form>`);
       });
-      sample.sandbox.signInAs('sam.several');
-      await visitor.page.goto(`${sample.url}/auth/login`);
       for (const path of ['/auth/logout', select]) {
         // To a browser, `localhost` and 127.0.0.1 are different sites.
         await visitor.page.goto(`${elsewhere.url.replace('127.0.0.1', 'localhost')}${path}`);
@@ -275,15 +167,45 @@ describeInChromium('The portal', (browser) => {
       await elsewhere.stop();
     });
 
-    // The last one, since it closes the application.
-    it('closes while a list is being read, and shows that in the page', async () => {
-      sample.sandbox.latency = 600;
+    it('shows a message when the service fails midway, keeps the rows, and retries on request', async () => {
+      sample.sandbox.latency = 400;
       await visitor.page.goto(`${sample.url}/events/world-2026/exhibitors`);
       await visitor.page.getByText(MIDWAY).waitFor();
-      await sample.app.close();
-      await visitor.page.getByRole('alert').waitFor();
-      await visitor.page.getByRole('button', { name: 'Try again' }).waitFor();
-      await eventually(() => openRequests(sample.sandbox) === 0, 10_000);
+      sample.sandbox.failNext('list', { kind: 'body', body: 'not JSON: internal detail' }, Infinity);
+      const alert = visitor.page.getByRole('alert');
+      await alert.waitFor();
+      expect(await alert.innerText()).toBe(
+        'The exhibitor service gave an unexpected answer. The answer could not be processed. ' +
+          'Please try again. If the problem persists, contact the organiser.',
+      );
+      expect(await rows()).toBeGreaterThanOrEqual(50);
+      expect(await rows()).toBeLessThan(1234);
+      sample.sandbox.clearFaults();
+      sample.sandbox.latency = 0;
+      await toggle('Try again').click();
+      await visitor.page.getByText('1,234 of 1,234 exhibitors').waitFor();
+      expect(await alert.isVisible()).toBe(false);
+      expect(await rows()).toBe(1234);
+    });
+
+    it('shows a message when the login has ended in the meantime', async () => {
+      const again = toggle('Load again');
+      await again.waitFor();
+      await visitor.page.context().clearCookies();
+      await again.click();
+      await visitor.page.getByText('The server rejected the request. Please reload the page.').waitFor();
+    });
+
+    it('has a panel that stays folded on the next page, by the keyboard', async () => {
+      const folded = () => panel().getByText('Requests to the service');
+      await visitor.page.goto(sample.url);
+      await visitor.page.getByText('What to try').focus();
+      await visitor.page.keyboard.press('Enter');
+      await folded().waitFor({ state: 'hidden' });
+      await visitor.page.goto(`${sample.url}/events/boutique-2026/exhibitors?page=1`);
+      expect(await folded().isVisible()).toBe(false);
+      await panel().locator('summary').first().click();
+      await fits();
     });
   });
 
@@ -310,10 +232,7 @@ describeInChromium('The portal', (browser) => {
     });
   });
 
-  /**
-   * Checks that the page passes axe and fits, wide and light, narrow and dark; and that its panel, with its code open, breaks no
-   * word and has no scroll bar of its own.
-   */
+  /** Checks that the page, with the code of its panel open, passes axe and fits, wide and light, narrow and dark. */
   async function fits(): Promise<void> {
     const { page } = visitor;
     await page.evaluate(AXE);
@@ -327,8 +246,6 @@ describeInChromium('The portal', (browser) => {
       expect(await page.evaluate('document.documentElement.scrollWidth')).toBeLessThanOrEqual(width);
       expect(await page.evaluate(`axe.run().then(({ violations }) => ${VIOLATIONS})`)).toEqual([]);
       expect((await page.getByRole('banner').boundingBox())?.height).toBeLessThan(80);
-      expect([width, await page.evaluate(BROKEN_WORDS)]).toEqual([width, []]);
-      expect([width, await page.evaluate(SCROLLED)]).toEqual([width, 0]);
     }
   }
 });
@@ -338,25 +255,6 @@ const VIOLATIONS = 'violations.map(({ id, nodes }) => id + ": " + nodes[0].html)
 
 /** The list has started and is not complete. */
 const MIDWAY = /^(?!1,234 )[\d,]+ of 1,234 exhibitors/;
-
-/** Runs in the page: the words of its code that a line break splits. */
-const BROKEN_WORDS = `(() => {
-  const broken = [];
-  const texts = document.createTreeWalker(document.querySelector('.tour-code pre'), NodeFilter.SHOW_TEXT);
-  for (let node = texts.nextNode(); node; node = texts.nextNode()) {
-    for (const { index, 0: word } of node.data.matchAll(/\\w+/g)) {
-      const range = document.createRange();
-      range.setStart(node, index);
-      range.setEnd(node, index + word.length);
-      if (new Set(Array.from(range.getClientRects(), ({ top }) => top)).size > 1) broken.push(word);
-    }
-  }
-  return broken;
-})()`;
-
-/** Runs in the page: how many parts of the panel have a scroll bar of their own. */
-const SCROLLED = `Array.from(document.querySelectorAll('.tour, .tour *')).filter((part) =>
-  part.scrollHeight > part.clientHeight + 1 && !['visible', 'clip'].includes(getComputedStyle(part).overflowY)).length`;
 
 /** Runs in each page: records every value of the bar, and every event stream that is opened. */
 const RECORD = `

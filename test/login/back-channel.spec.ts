@@ -131,29 +131,22 @@ const REFUSED: readonly [what: string, change: TokenChange][] = [
   ['another audience', set({ aud: 'another-client' })],
   ['no audience', without('aud')],
   ['a second audience', set({ aud: [CLIENT_ID, 'another-client'] })],
-  ['an empty list of audiences', set({ aud: [] })],
   ['no iat', without('iat')],
   ['exp long ago', set({ iat: now() - 300, exp: now() - 60 })],
   ['no jti', without('jti')],
   ['an empty jti', set({ jti: '' })],
-  ['jti as a number', set({ jti: 7 })],
   ['no events', without('events')],
   ['events as a list', set({ events: [EVENT] })],
-  ['events as text', set({ events: EVENT })],
   ['another event', set({ events: { 'https://schemas.openid.net/event/backchannel-logout': {} } })],
-  ['the event as text', set({ events: { [EVENT]: 'logout' } })],
-  ['the event as true', set({ events: { [EVENT]: true } })],
   ['the event as null', set({ events: { [EVENT]: null } })],
   ['the event as a list', set({ events: { [EVENT]: [] } })],
   ['a nonce', set({ nonce: 'n' })],
   ['a nonce of null', set({ nonce: null })],
   ['neither sub nor sid', without('sub')],
   ['an empty sub', set({ sub: '' })],
-  ['sub as a number', set({ sub: 7 })],
   ['sub of null beside a sid', set({ sub: null, sid: 's' })],
   ['sid as a list', set({ sid: ['s'] })],
   ['the typ of an access token', { header: { typ: 'at+jwt' } }],
-  ['another typ', { header: { typ: 'secevent+jwt' } }],
   ['alg none', { write: (payload) => unsigned(payload) }],
   ['the key of an attacker', { key: { ...KEYS.attacker, kid: KEYS.rs256.kid } }],
   ['a length beyond the limit', set({ filler: 'x'.repeat(17_000) })],
@@ -293,13 +286,12 @@ describe('a tenant with the issuer and client of another', () => {
     host = await start({}, (callback) => ({
       tenants: {
         victim: provider.tenantOptions(callback),
-        sibling: provider.tenantOptions(callback),
         copy: provider.tenantOptions(callback, { keys: { keys: [key.jwk] }, clockTolerance: 600 }),
       },
     }));
   });
 
-  type Tenant = 'victim' | 'sibling' | 'copy';
+  type Tenant = 'victim' | 'copy';
   const changeAt = (tenant: Tenant): TokenChange => (tenant === 'copy' ? { key } : {});
   const loggedInAt = (tenant: Tenant, claims: Claims): Promise<Visitor> =>
     loggedIn(host, claims, changeAt(tenant), `?tenant=${tenant}`);
@@ -313,14 +305,13 @@ describe('a tenant with the issuer and client of another', () => {
     const visitors = [
       await loggedInAt('victim', { sub, sid }),
       await loggedInAt('victim', { sub }),
-      await loggedInAt('sibling', { sub }),
       await loggedInAt('copy', { sub }),
     ];
     for (const claims of [{ sub }, { sub, sid }, { sub: undefined, sid }]) {
       await logOutAt('copy', claims);
       await logOutAt('copy', claims, 'victim');
     }
-    expect(await areLoggedIn(host, ...visitors)).toEqual([true, true, true, false]);
+    expect(await areLoggedIn(host, ...visitors)).toEqual([true, true, false]);
   });
 
   it('and keys of its own locks nobody out', async () => {
@@ -332,13 +323,6 @@ describe('a tenant with the issuer and client of another', () => {
     const later = { sub, iat: now() + 1 };
     const visitors = [await loggedInAt('victim', later), await loggedInAt('copy', later)];
     expect(await areLoggedIn(host, ...visitors)).toEqual([true, true]);
-  });
-
-  it('and the same keys has its single logout: one ends the logins of both', async () => {
-    const [sub, sid] = [randomUUID(), randomUUID()];
-    const visitors = [await loggedInAt('victim', { sub }), await loggedInAt('sibling', { sub, sid })];
-    await logOutAt('sibling', { sub });
-    expect(await areLoggedIn(host, ...visitors)).toEqual([false, false]);
   });
 
   it('whose clock is ahead makes no login immune', async () => {

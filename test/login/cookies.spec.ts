@@ -1,7 +1,5 @@
 import { beforeAll, describe, expect, it, jest } from '@jest/globals';
 import { decodeProtectedHeader } from 'jose';
-import { OwnCookies } from '../../lib/http/cookies.js';
-import { HttpContext } from '../../lib/http/http-context.js';
 import { Clock } from '../../lib/time/clock.js';
 import { leaksOf } from '../setup/leaks.js';
 import { clockOf } from '../support/clock.js';
@@ -297,11 +295,6 @@ describe('a rotation of the secrets', () => {
   });
 });
 
-const ADDRESSES = ['http', 'https'] as const;
-
-const arriveBy = (address: (typeof ADDRESSES)[number]): Site =>
-  address === 'http' ? browserAt(host) : browserAt(behindTls, true);
-
 /** The largest values of a login: what JSON escapes, what UTF-8 makes longer, and both. */
 const WORST: readonly [[what: string, eventId: string, returnTo: string], ...[string, string, string][]] = [
   ['quotation marks', '"'.repeat(128), `/${'"'.repeat(511)}`],
@@ -343,8 +336,8 @@ async function begin(
 const LARGEST = 'x'.repeat(1_630);
 
 /** A browser whose identity is as large as it may be. */
-async function enterAtMost(address: (typeof ADDRESSES)[number]): Promise<Site> {
-  const at = arriveBy(address);
+async function enterAtMost(): Promise<Site> {
+  const at = browserAt(behindTls, true);
   provider.script = says({ biography: LARGEST });
   await enter(at.site, undefined, at.visitor);
   provider.script = {};
@@ -355,11 +348,11 @@ async function enterAtMost(address: (typeof ADDRESSES)[number]): Promise<Site> {
 const expectFinished = async (visitor: Visitor, arrival: Arrival): Promise<void> =>
   expect((await toHost(visitor, arrival)).status).toBe(303);
 
-describe.each(ADDRESSES)('the cookies of a browser by %s', (address) => {
+describe('the cookies of a browser', () => {
   it.each(WORST)(
     'stay in the budget with logins of %s, and the newest is kept',
     async (_, eventId, returnTo) => {
-      const at = arriveBy(address);
+      const at = browserAt(behindTls, true);
       const { last, arrivals } = await begin(at, 6, { eventId, returnTo });
       const kept = pendingLogins(at.visitor, at.site).length;
       const oldest = arrivals.at(-1);
@@ -372,14 +365,14 @@ describe.each(ADDRESSES)('the cookies of a browser by %s', (address) => {
   );
 
   it('stay in it beside the largest identity', async () => {
-    const at = await enterAtMost(address);
+    const at = await enterAtMost();
     const { last } = await begin(at, 4, { eventId: WORST_EVENT, returnTo: WORST_PAGE });
     expect(await isLoggedIn(at.visitor, at.site)).toBe(true);
     await expectFinished(at.visitor, last);
   });
 
   it('stay in it when the identity arrives last: the other logins go', async () => {
-    const at = arriveBy(address);
+    const at = browserAt(behindTls, true);
     const { site, visitor } = at;
     const { last } = await begin(at, 3, LARGE);
     const taken = pendingLogins(visitor, site);
@@ -393,9 +386,9 @@ describe.each(ADDRESSES)('the cookies of a browser by %s', (address) => {
   });
 
   it('stay in it beside the largest ID token: the other logins go first, then the ID token', async () => {
-    const at = await enterAtMost(address);
+    const at = await enterAtMost();
     const cookies = cookiesOf(at.visitor, at.site);
-    const idToken = `${address === 'https' ? '__Host-' : ''}exhibitor-id-token`;
+    const idToken = '__Host-exhibitor-id-token';
     for (const [size, isKept] of [
       [1_900, true],
       [1_900, true],
@@ -409,7 +402,7 @@ describe.each(ADDRESSES)('the cookies of a browser by %s', (address) => {
   });
 
   it('hold six ordinary logins', async () => {
-    const at = arriveBy(address);
+    const at = browserAt(behindTls, true);
     const ordinary = { eventId: 'world-2026', returnTo: '/events/world-2026/mine' };
     const { arrivals } = await begin(at, 6, ordinary);
     expect(pendingLogins(at.visitor, at.site)).toHaveLength(6);
@@ -419,10 +412,9 @@ describe.each(ADDRESSES)('the cookies of a browser by %s', (address) => {
   });
 
   it('count what is in the browser already, also where it does not open', async () => {
-    const at = arriveBy(address);
+    const at = browserAt(behindTls, true);
     for (const digit of ['0', '9', 'f']) {
-      const name = `${address === 'https' ? '__Host-' : ''}exhibitor-login-${digit}`;
-      cookiesOf(at.visitor, at.site).set(name, 'x'.repeat(3_000));
+      cookiesOf(at.visitor, at.site).set(`__Host-exhibitor-login-${digit}`, 'x'.repeat(3_000));
     }
     const { last } = await begin(at, 1);
     expect(pendingLogins(at.visitor, at.site)).toHaveLength(1);
@@ -431,29 +423,16 @@ describe.each(ADDRESSES)('the cookies of a browser by %s', (address) => {
 });
 
 describe('cookies that a neighbour has set', () => {
-  it('with thousands of names take less than a millisecond, and none is removed', async () => {
+  it('with thousands of names hinder no login, and none is removed', async () => {
     const cookie = Array.from({ length: 545 }, (_, index) => `__Host-exhibitor-login-${index}=`).join('; ');
     expect(cookie.length).toBeGreaterThan(15_000);
-    const { site, visitor } = arriveBy('https');
+    const { site, visitor } = browserAt(behindTls, true);
     const started = await visitor.visit(`${site.url}/auth/login`, { headers: { cookie } });
     expect([started.status, started.setCookies.length]).toEqual([302, 1]);
-
-    const cookies = new OwnCookies({ name: 'exhibitor', sameSite: 'lax' });
-    const silent = (): void => undefined;
-    const response = { setHeader: silent, redirect: silent, reply: silent };
-    const request = { method: 'GET', url: '/', headers: { cookie }, params: {}, query: {} };
-    const took = Array.from({ length: 20 }, () => {
-      const http = new HttpContext(request, undefined, response);
-      const began = performance.now();
-      cookies.received(http, 'identity');
-      cookies.set(http, 'selection', 'x', { secure: true }, 1_000);
-      return performance.now() - began;
-    });
-    expect(Math.min(...took)).toBeLessThan(1);
   });
 
   it('for a parent domain end no login of another tab, and are not counted', async () => {
-    const at = arriveBy('https');
+    const at = browserAt(behindTls, true);
     const { last } = await begin(at, 1);
     for (let digit = 0; digit < 6; digit += 1) {
       cookiesOf(at.visitor, at.site).set(`exhibitor-login-${digit}`, 'x'.repeat(1_200));

@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterEach, describe, expect, it } from '@jest/globals';
 import {
   Controller,
   Get,
@@ -7,11 +7,9 @@ import {
   Module,
   VersioningType,
   type CallHandler,
-  type CanActivate,
   type ExecutionContext,
   type INestApplication,
   type NestInterceptor,
-  type Type,
 } from '@nestjs/common';
 import { APP_GUARD, APP_INTERCEPTOR, NestFactory } from '@nestjs/core';
 import { ExpressAdapter } from '@nestjs/platform-express';
@@ -21,7 +19,6 @@ import { Test } from '@nestjs/testing';
 import { map, of, tap, type Observable } from 'rxjs';
 import {
   AllowAnonymous,
-  ConfigurationError,
   ExhibitorCallbackGuard,
   ExhibitorGuard,
   ExhibitorGuardServices,
@@ -35,10 +32,10 @@ import {
   type LoginParameters,
   type LoginRoutes,
 } from '../../lib/index.js';
-import { ExhibitorTestingModule, type ExhibitorSandbox } from '../../lib/testing/index.js';
+import { ExhibitorTestingModule } from '../../lib/testing/index.js';
 import { COOKIE_SECRET, startHost, type Host, type HostOptions } from '../support/host.js';
-import { startSandbox } from '../support/sandbox.js';
-import { loadSnippets } from '../support/snippets.js';
+import { useClosing, useSandbox } from '../support/lifetimes.js';
+import { OperatorLines } from '../support/operator-lines.js';
 import { formFields, Visitor, type Reply, type VisitOptions } from '../support/visitor.js';
 import { bodyOf } from '../guards/signed-in.js';
 import { expectError, logOut } from './journey.js';
@@ -83,17 +80,17 @@ class AuditedCallbackGuard extends ExhibitorCallbackGuard {
 }
 
 @Injectable()
-class AuditedLogoutGuard extends ExhibitorLogoutGuard {
-  constructor(
-    @Inject(ExhibitorGuardServices) services: ExhibitorGuardServices,
-    @Inject(AuditLog) private readonly audit: AuditLog,
-  ) {
-    super(services);
+class ProxiedGuard extends ExhibitorCallbackGuard {
+  protected override getCallbackPath(): string {
+    return '/portal/auth/callback';
   }
+}
 
-  override canActivate(context: ExecutionContext): boolean | Promise<boolean> {
-    this.audit.lines.push('logout');
-    return super.canActivate(context);
+@Injectable()
+class LeadingLogoutGuard extends ExhibitorLogoutGuard {
+  protected override onFailure(_: unknown, http: HttpContext): Promise<never> {
+    http.redirect('/logout-failed', 303);
+    return new Promise(() => undefined);
   }
 }
 
@@ -104,35 +101,24 @@ class SiteGuard extends ExhibitorIdentityGuard {
   }
 }
 
-/** Answers by address alone, as the global `CacheInterceptor` of `@nestjs/cache-manager` does. */
+/** Wraps every answer, and repeats it by address alone, as the global `CacheInterceptor` of `@nestjs/cache-manager` does. */
 @Injectable()
-class CarelessCache implements NestInterceptor {
+class WrappingCache implements NestInterceptor {
   readonly #answers = new Map<string, unknown>();
 
   intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
     const { url } = context.switchToHttp().getRequest<{ url: string }>();
     const known = this.#answers.get(url);
-    return known === undefined
-      ? next.handle().pipe(tap((answer) => this.#answers.set(url, answer)))
-      : of(known);
+    const answer =
+      known === undefined ? next.handle().pipe(tap((data) => this.#answers.set(url, data))) : of(known);
+    return answer.pipe(map((data: unknown) => ({ data })));
   }
 }
 
-/** Wraps every answer, as many hosts do. */
-@Injectable()
-class Envelope implements NestInterceptor {
-  intercept(_: ExecutionContext, next: CallHandler): Observable<object> {
-    return next.handle().pipe(map((data: unknown) => ({ data })));
-  }
-}
-
-let sandbox: ExhibitorSandbox;
-const hosts: Host[] = [];
-beforeAll(async () => {
-  sandbox = await startSandbox();
-});
-afterEach(() => Promise.all(hosts.splice(0).map((host) => host.close())));
-afterAll(() => sandbox?.stop());
+const sandbox = await useSandbox();
+const closing = useClosing();
+const lines = new OperatorLines();
+afterEach(() => lines.clear());
 
 interface Given extends Partial<Omit<HostOptions, 'options'>> {
   routes?: string | LoginRoutes;
@@ -184,11 +170,11 @@ async function expectRoutes(url: string): Promise<void> {
   await expectNobody(visitor, `${url}/me`);
 }
 
-describe.each(['express', 'fastify'] as const)('the routes of the module, on %s', (kind) => {
-  async function start(given: Given = {}): Promise<Host> {
-    const { routes = 'auth', callback = '/auth/callback', responseType = 'code', options, ...others } = given;
-    const host = await startHost({
-      kind,
+async function start(given: Given = {}): Promise<Host> {
+  const { routes = 'auth', callback = '/auth/callback', responseType = 'code' } = given;
+  const { options, configure, ...others } = given;
+  return closing(
+    await startHost({
       controllers: [HomeController],
       options: (_, url) => ({
         tenant: sandbox.tenantOptions('acme', { redirectUri: `${url}${callback}`, responseType }),
@@ -198,13 +184,23 @@ describe.each(['express', 'fastify'] as const)('the routes of the module, on %s'
         ...(options?.(url) as object),
       }),
       ...others,
-    });
-    hosts.push(host);
-    return host;
-  }
+      configure: (app) => {
+        app.useLogger(lines);
+        return configure?.(app);
+      },
+    }),
+  );
+}
 
+const versioned = (type: VersioningType.URI | VersioningType.HEADER) => (app: INestApplication) =>
+  app.enableVersioning({ type, header: 'x-version', defaultVersion: '1' });
+const prefixed = (app: INestApplication): INestApplication => app.setGlobalPrefix('api');
+const excepted = (app: INestApplication): INestApplication =>
+  app.setGlobalPrefix('api', { exclude: ['auth/callback'] });
+
+describe.each(['express', 'fastify'] as const)('the routes of the module, on %s', (kind) => {
   it('log in, tell who is logged in and of which event, and log out', async () => {
-    const { url } = await start();
+    const { url } = await start({ kind });
     await expectRoutes(`${url}/auth`);
     const visitor = new Visitor();
     expectLedTo(await logIn(visitor, `${url}/auth/login?eventId=world-2026`), `${url}/`);
@@ -212,7 +208,7 @@ describe.each(['express', 'fastify'] as const)('the routes of the module, on %s'
   });
 
   it('are kept out of caches, and answer 404 to other methods', async () => {
-    const { url } = await start();
+    const { url } = await start({ kind });
     const visitor = new Visitor();
     await logIn(visitor, `${url}/auth/login`);
     for (const [path, cacheControl, otherMethod] of [
@@ -228,7 +224,7 @@ describe.each(['express', 'fastify'] as const)('the routes of the module, on %s'
   });
 
   it('show nothing to HEAD, which starts a login as GET does, and finishes none', async () => {
-    const { url } = await start();
+    const { url } = await start({ kind });
     const visitor = new Visitor();
     const head = async (target: string): Promise<unknown[]> => {
       const { status, text } = await visitor.visit(target, { method: 'HEAD' });
@@ -242,28 +238,28 @@ describe.each(['express', 'fastify'] as const)('the routes of the module, on %s'
     expect((await visitor.visit(location)).status).toBe(303);
   });
 
-  const withVersions = (type: VersioningType.URI | VersioningType.HEADER) => (app: INestApplication) =>
-    app.enableVersioning({ type, header: 'x-version', defaultVersion: '1' });
   it.each<[what: string, path: string, given: Given]>([
     ['hybrid logins', '/auth', { responseType: 'code id_token' }],
     ['a slash at both ends', '/auth', { routes: '/auth/' }],
     ['several segments', '/portal/my.auth', { routes: 'portal/my.auth' }],
-    ['a global prefix', '/api/auth', { configure: (app) => app.setGlobalPrefix('api') }],
+    ['a global prefix', '/api/auth', { configure: prefixed }],
     [
       'versions in the path, which they have none of',
       '/api/auth',
-      { configure: (app) => withVersions(VersioningType.URI)(app.setGlobalPrefix('api')) },
+      { configure: (app) => versioned(VersioningType.URI)(prefixed(app)) },
     ],
-    ['versions in a header', '/auth', { configure: withVersions(VersioningType.HEADER) }],
+    ['versions in a header', '/auth', { configure: versioned(VersioningType.HEADER) }],
   ])('work with %s', async (_, path, given) => {
-    const { url } = await start({ callback: `${path}/callback`, ...given });
+    const { url } = await start({ kind, callback: `${path}/callback`, ...given });
     await expectRoutes(`${url}${path}`);
+    expect(lines.all.filter((line) => line.includes('redirectUri'))).toEqual([]);
   });
 
   it('serve two tenants by path, of which none accepts a user of the other', async () => {
     const tenantAt = (url: string, key: 'acme' | 'globex') =>
       sandbox.tenantOptions(key, { redirectUri: `${url}/${key}/auth/callback` });
     const { url } = await start({
+      kind,
       routes: ':tenant/auth',
       options: (own) => ({
         tenant: undefined,
@@ -278,8 +274,23 @@ describe.each(['express', 'fastify'] as const)('the routes of the module, on %s'
     expect((await visitor.visit(`${url}/none/auth/login`)).status).toBe(404);
   });
 
+  it('answer the same under an interceptor that wraps every answer and keeps it for others', async () => {
+    const { url } = await start({
+      kind,
+      providers: [{ provide: APP_INTERCEPTOR, useClass: WrappingCache }],
+    });
+    await expectRoutes(`${url}/auth`);
+    const [olga, sam] = [new Visitor(), new Visitor()];
+    await logIn(olga, `${url}/auth/login`);
+    await expectMe(olga, `${url}/auth/me`);
+    await logIn(sam, `${url}/auth/login`, 'sam.several@example.com');
+    await expectMe(sam, `${url}/auth/me`, { ...OLGA, email: 'sam.several@example.com' });
+  });
+});
+
+describe('the routes of the module', () => {
   it('have guards of the host, which inject what the imports of forRootAsync export', async () => {
-    const guards = { login: SilentLoginGuard, callback: AuditedCallbackGuard, logout: AuditedLogoutGuard };
+    const guards = { login: SilentLoginGuard, callback: AuditedCallbackGuard, logout: LeadingLogoutGuard };
     const { url, app } = await start({
       module: (options) =>
         ExhibitorModule.forRootAsync({
@@ -296,9 +307,11 @@ describe.each(['express', 'fastify'] as const)('the routes of the module, on %s'
     const started = await visitor.visit(`${url}/auth/login`);
     expect(new URL(started.location ?? '').searchParams.get('ui_locales')).toBe('da');
     expectLedTo(await visitor.visit(`${url}/auth/callback?state=none&code=none`), `${url}/login-failed`);
-    expectLedTo(await logIn(visitor, `${url}/auth/login`), `${url}/`);
-    expect((await logOut(visitor, { url })).status).toBe(303);
-    expect(app.get(AuditLog, { strict: false }).lines).toEqual(['login_failed', 'logout']);
+    expect(app.get(AuditLog, { strict: false }).lines).toEqual(['login_failed']);
+    const foreign = await logOut(visitor, { url }, { 'sec-fetch-site': 'cross-site' });
+    expectLedTo(foreign, `${url}/logout-failed`);
+    // No handler ran after a guard that has answered.
+    expect(lines.errors).toEqual([]);
   });
 
   it('receive back-channel logouts where asked for, and not else', async () => {
@@ -327,46 +340,18 @@ describe.each(['express', 'fastify'] as const)('the routes of the module, on %s'
     }
   });
 
-  it('answer the same under an interceptor that wraps every answer, and one that caches them', async () => {
-    const { url } = await start({
-      providers: [
-        { provide: APP_INTERCEPTOR, useClass: Envelope },
-        { provide: APP_INTERCEPTOR, useClass: CarelessCache },
-      ],
-    });
-    await expectRoutes(`${url}/auth`);
-    const [olga, sam] = [new Visitor(), new Visitor()];
-    await logIn(olga, `${url}/auth/login`);
-    await expectMe(olga, `${url}/auth/me`);
-    await logIn(sam, `${url}/auth/login`, 'sam.several@example.com');
-    await expectMe(sam, `${url}/auth/me`, { ...OLGA, email: 'sam.several@example.com' });
-  });
-
-  if (kind === 'fastify') {
-    return;
-  }
-
   it.each([
     ['ExhibitorIdentityGuard', ExhibitorIdentityGuard],
     ['ExhibitorGuard, which requires an event', ExhibitorGuard],
     ['a guard that leads to the login', SiteGuard],
-  ])('are exempt from %s as APP_GUARD, and me answers 401 itself', async (_, useClass) => {
-    await expectRoutes(`${(await start({ providers: [{ provide: APP_GUARD, useClass }] })).url}/auth`);
-  });
-
-  it('pass the own global guard of docs/login.md, which closes the other routes', async () => {
-    const { ApiKeyGuard } = await loadSnippets<{ ApiKeyGuard: Type<CanActivate> }>(
-      'login.md',
-      'own global guard',
-    );
-    const { url } = await start({ providers: [{ provide: APP_GUARD, useClass: ApiKeyGuard }] });
+  ])('are exempt from %s as APP_GUARD, and me answers itself', async (_, useClass) => {
+    const { url } = await start({ providers: [{ provide: APP_GUARD, useClass }] });
     await expectRoutes(`${url}/auth`);
-    const keyed = async (key: string): Promise<number> =>
-      (await new Visitor().visit(`${url}/`, { headers: { 'x-api-key': key } })).status;
-    expect(await keyed('')).toBe(403);
-    process.env['API_KEY'] = 'the-key';
-    expect([await keyed('another'), await keyed('the-key')]).toEqual([403, 200]);
-    delete process.env['API_KEY'];
+    // Also where a lookup for the event of the login would fail.
+    const visitor = new Visitor();
+    await logIn(visitor, `${url}/auth/login?eventId=world-2026`);
+    sandbox.failNext('lookup', { kind: 'status', status: 403 }, Infinity);
+    await expectMe(visitor, `${url}/auth/me`, { ...OLGA, eventId: 'world-2026' });
   });
 
   it('are in the document of @nestjs/swagger, unless its option include leaves their module out', async () => {
@@ -411,64 +396,92 @@ it('a route of the host at the same address wins on Express, and ends the boot o
   const options = { tenant: sandbox.tenantOptions('acme'), secrets: [COOKIE_SECRET], routes: 'auth' };
   @Module({ imports: [ExhibitorModule.forRoot(options)], controllers: [RootController] })
   class AppModule {}
-  const start = (adapter: ExpressAdapter | FastifyAdapter): Promise<INestApplication> =>
+  const startOn = (adapter: ExpressAdapter | FastifyAdapter): Promise<INestApplication> =>
     NestFactory.create(AppModule, adapter, { logger: false, abortOnError: false });
-  const app = await start(new ExpressAdapter());
+  const app = await startOn(new ExpressAdapter());
   await app.listen(0, '127.0.0.1');
   expect((await new Visitor().visit(`${await app.getUrl()}/auth/me`)).text).toBe('own');
   await app.close();
-  await expect(start(new FastifyAdapter()).then((fastify) => fastify.init())).rejects.toThrow(
+  await expect(startOn(new FastifyAdapter()).then((fastify) => fastify.init())).rejects.toThrow(
     "Method 'GET' already declared for route '/auth/login'",
   );
 });
 
-describe('the option routes', () => {
-  const problem = (routes: unknown): unknown => {
-    try {
-      const { controllers } = ExhibitorModule.forRootAsync({
-        ...(routes === 'none' ? {} : { routes: routes as string }),
-        useFactory: () => ({}) as never,
-      });
-      return controllers;
-    } catch (error) {
-      return error instanceof ConfigurationError ? error.problems : error;
-    }
-  };
+it('end the boot of a host whose requests carry bearer tokens only', async () => {
+  const { login, ...service } = sandbox.tenantOptions('acme');
+  const audience = { accessToken: 'portal' };
+  const bearer = { issuer: login.issuer, keys: login.keys, audience, authorizedParties: ['spa'] };
+  const options = { session: 'bearer' as const, tenant: { ...service, login: bearer } };
+  const module = Test.createTestingModule({
+    imports: [ExhibitorModule.forRoot({ isGlobal: true, routes: 'auth', ...options })],
+  });
+  await expect(module.compile()).rejects.toThrow(/routes.*'bearer'/);
+});
 
-  it('refuses anything but a path, with what is expected', () => {
-    const expected = [{ path: 'routes.path', expected: "must be a path such as 'auth' or ':tenant/auth'" }];
-    const paths = ['/', '//', 'auth//', '//auth', 'a//b', 'a/..', ':', 'auth?x', 'au th', '*auth', '../auth'];
-    for (const wrong of paths) {
-      expect([wrong, problem(wrong), problem({ path: wrong })]).toEqual([wrong, expected, expected]);
-    }
+describe('a redirectUri with another path than the callback', () => {
+  const tenantAt = (url: string, path: string) =>
+    sandbox.tenantOptions('acme', { redirectUri: `${url}${path}` });
+
+  it.each<[what: string, given: Given, callback: string]>([
+    ['on Express', {}, '/auth/callback'],
+    ['on Fastify', { kind: 'fastify' }, '/auth/callback'],
+    ['without a global prefix', { callback: '/auth/callback', configure: prefixed }, '/api/auth/callback'],
+    ['with a prefix that there is not', { callback: '/api/auth/callback' }, '/auth/callback'],
+    ['with exceptions of the prefix', { configure: excepted }, '/api/auth/callback or /auth/callback'],
+  ])('is warned about: %s', async (_, given, callback) => {
+    const { callback: path = '/callback' } = given;
+    await start({ callback: path, ...given });
+    expect(lines.all).toEqual([
+      `tenant.login.redirectUri: its path is ${path}, but that of the callback is ${callback}`,
+    ]);
   });
 
-  it.each([
-    ['', 'routes.path', 'must not be empty'],
-    [{}, 'routes.path', 'is required'],
-    [7, 'routes', expect.any(String)],
-    [null, 'routes', expect.any(String)],
-    [{ path: 7 }, 'routes.path', 'must be a string'],
-    [{ path: 'auth', backChannelLogout: 'false' }, 'routes.backChannelLogout', 'must be true or false'],
-    // What these were to close would stay open.
-    [{ path: 'auth', backchannelLogout: true }, 'routes.backchannelLogout', 'is not an option'],
-    [{ path: 'auth', guards: { logIn: ExhibitorLoginGuard } }, 'routes.guards.logIn', 'is not an option'],
-  ])('refuses %j by the path of the option', (routes, path, expected) => {
-    expect(problem(routes)).toEqual([{ path, expected }]);
-  });
-
-  it('ends the boot of a host whose requests carry bearer tokens only', async () => {
-    const { login, ...service } = sandbox.tenantOptions('acme');
-    const audience = { accessToken: 'portal' };
-    const bearer = { issuer: login.issuer, keys: login.keys, audience, authorizedParties: ['spa'] };
-    const options = { session: 'bearer' as const, tenant: { ...service, login: bearer } };
-    const module = Test.createTestingModule({
-      imports: [ExhibitorModule.forRoot({ isGlobal: true, routes: 'auth', ...options })],
+  it('is warned about once, for the first tenant that has one', async () => {
+    await start({
+      routes: ':tenant/auth',
+      options: (url) => ({
+        tenant: undefined,
+        tenants: {
+          a: tenantAt(url, '/a/auth/callback'),
+          b: tenantAt(url, '/b/back'),
+          c: tenantAt(url, '/c/back'),
+        },
+        resolveTenant: () => 'a',
+      }),
     });
-    await expect(module.compile()).rejects.toThrow(/routes.*'bearer'/);
+    expect(lines.all).toEqual([
+      'tenants.b.login.redirectUri: its path is /b/back, but that of the callback is /b/auth/callback',
+    ]);
   });
 
-  it('registers none without it, and with undefined and false', () => {
-    expect(['none', undefined, false].map(problem)).toEqual([[], [], []]);
+  it.each<[what: string, given: Given]>([
+    ['where the callback is an exception of the prefix', { configure: excepted }],
+    ['with an escape', { callback: '/%C3%A4/auth/callback', configure: (app) => app.setGlobalPrefix('ä') }],
+    [
+      'behind a proxy, with a guard that reads another path',
+      { callback: '/portal/auth/callback', routes: { path: 'auth', guards: { callback: ProxiedGuard } } },
+    ],
+    [
+      'of a source',
+      {
+        options: (url) => ({
+          tenant: undefined,
+          tenants: { find: () => tenantAt(url, '/back') },
+          allowedOrigins: () => true,
+        }),
+      },
+    ],
+  ])('is not warned about %s', async (_, given) => {
+    await start(given);
+    expect(lines.all).toEqual([]);
+  });
+
+  it('is not warned about without HTTP', async () => {
+    const tenant = tenantAt('http://127.0.0.1', '/back');
+    const module = ExhibitorModule.forRoot({ tenant, secrets: [COOKIE_SECRET], routes: 'auth' });
+    @Module({ imports: [module] })
+    class AppModule {}
+    closing(await NestFactory.createApplicationContext(AppModule, { logger: lines }));
+    expect(lines.all).toEqual([]);
   });
 });

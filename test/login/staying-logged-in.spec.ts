@@ -1,6 +1,6 @@
 import { IncomingMessage, ServerResponse } from 'node:http';
 import { Socket } from 'node:net';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, describe, expect, it, jest } from '@jest/globals';
 import {
   Controller,
   Get,
@@ -10,14 +10,10 @@ import {
   Post,
   Req,
   Res,
-  Sse,
   UseGuards,
   type ExecutionContext,
-  type INestApplication,
-  type MessageEvent,
 } from '@nestjs/common';
 import { parseSetCookie } from 'cookie';
-import { of, type Observable } from 'rxjs';
 import {
   AllowAnonymous,
   CurrentIdentity,
@@ -98,17 +94,12 @@ class PortalController {
     return subject;
   }
 
-  @Get('written/:form')
+  @Get('written')
   @UseGuards(ExhibitorIdentityGuard)
-  written(
-    @CurrentIdentity() { subject }: ExhibitorIdentity,
-    @Req() { params }: { params: { form: string } },
-    @Res() response: AnyResponse,
-  ): void {
+  written(@CurrentIdentity() { subject }: ExhibitorIdentity, @Res() response: AnyResponse): void {
     response.hijack?.();
     const headers = { 'Cache-Control': PUBLIC, 'X-Own': 'of the host', ...TARGETED };
-    const given = params.form === 'list' ? Object.entries(headers).flat() : headers;
-    (response.raw ?? response).writeHead(200, given).end(subject);
+    (response.raw ?? response).writeHead(200, headers).end(subject);
   }
 
   @Post('events/:eventId/select-cached')
@@ -119,19 +110,6 @@ class PortalController {
     @Res({ passthrough: true }) response: object,
   ): Promise<void> {
     await this.selection.select({ request, response }, request.query.id);
-  }
-
-  @Sse('stream')
-  @UseGuards(ExhibitorIdentityGuard)
-  stream(@CurrentIdentity() { subject }: ExhibitorIdentity): Observable<MessageEvent> {
-    return of({ data: subject });
-  }
-
-  @Get('sent-before')
-  @UseGuards(ExhibitorIdentityGuard)
-  sentBefore(@CurrentIdentity() { subject }: ExhibitorIdentity, @Res() response: AnyResponse): void {
-    response.hijack?.();
-    (response.raw ?? response).end(subject);
   }
 
   /** Answers when the test says so. */
@@ -153,22 +131,6 @@ class PortalController {
   leave(): void {}
 }
 
-/** Sends the headers of `/sent-before` before any guard runs. */
-function sendEarly(app: INestApplication, kind: HostKind): void {
-  const send = (url: string, response: { flushHeaders(): void }): void =>
-    url === '/sent-before' ? response.flushHeaders() : undefined;
-  if (kind === 'fastify') {
-    const hook = async (request: Request, reply: { raw: { flushHeaders(): void } }): Promise<void> =>
-      send(request.url, reply.raw);
-    app.getHttpAdapter().getInstance().addHook('preHandler', hook);
-    return;
-  }
-  app.use((request: Request, response: { flushHeaders(): void }, next: () => void) => {
-    send(request.url, response);
-    next();
-  });
-}
-
 let sandbox: ExhibitorSandbox;
 let door: FrontDoor;
 withFrontDoor((opened) => ({ sandbox, door } = opened));
@@ -179,13 +141,6 @@ const renewalIn = (reply: Reply): string | undefined =>
 
 const namesIn = (reply: Reply): string[] => reply.setCookies.map((cookie) => parseSetCookie(cookie).name);
 const valueIn = (visitor: Visitor, name: string): string => visitor.cookies().get(name) ?? '';
-
-/** A browser with this cookie alone. */
-function browserWith(name: string, value: string): Visitor {
-  const visitor = new Visitor();
-  visitor.cookies().set(name, value);
-  return visitor;
-}
 
 it('a user of thousands of guards in one request gets one seal, and the head can be written', async () => {
   const host = await startHost({
@@ -198,8 +153,9 @@ it('a user of thousands of guards in one request gets one seal, and the head can
   });
   const visitor = await signIn(sandbox, host);
   clockOf(host.app).skip(40 * MINUTE);
+  const seal = jest.spyOn(host.app.get(Sealer), 'seal');
   const reply = await visitor.visit(`${host.url}/many`);
-  expect([reply.status, namesIn(reply)]).toEqual([200, [IDENTITY]]);
+  expect([reply.status, namesIn(reply), seal.mock.calls.length]).toEqual([200, [IDENTITY], 1]);
   await host.close();
 });
 
@@ -254,12 +210,10 @@ describe.each<HostKind>(['express', 'fastify'])('users who are active on %s', (k
     const host = await startHost({
       kind,
       controllers: [BoothController, PortalController],
-      configure: (app) => sendEarly(app, kind),
       options: (own) => {
         const tenant = door.tenantOptions('acme', one?.callback ?? own);
         return {
           tenant: { ...tenant, login: { ...tenant.login, endSession: true } },
-          session: ['cookie', 'bearer'],
           secrets: [COOKIE_SECRET],
           cookies: TTL,
           logoutCheck: { ttl: 0 },
@@ -342,20 +296,17 @@ describe.each<HostKind>(['express', 'fastify'])('users who are active on %s', (k
     expect([late.status, late.setCookies]).toEqual([401, []]);
   });
 
-  it('get no new seal by HEAD, a prefetch, a stream, or in a head that was sent before', async () => {
+  it('get no new seal by HEAD and prefetches', async () => {
     const visitor = await dueVisitor();
-    for (const [path, method, headers, text] of [
-      ['/me', 'HEAD', {}, ''],
-      ['/me', 'GET', { 'sec-purpose': 'prefetch;prerender' }, 'sam.several'],
-      ['/me', 'GET', { purpose: 'prefetch' }, 'sam.several'],
-      ['/sent-before', 'GET', {}, 'sam.several'],
+    for (const [method, name, value] of [
+      ['HEAD', 'accept', '*/*'],
+      ['GET', 'sec-purpose', 'prefetch;prerender'],
+      ['GET', 'purpose', 'prefetch'],
     ] as const) {
-      const reply = await visitor.visit(`${one.url}${path}`, { method, headers });
+      const reply = await visitor.visit(`${one.url}/me`, { method, headers: { [name]: value } });
       expect([reply.status, reply.setCookies]).toEqual([200, []]);
-      expect(reply.text).toContain(text);
     }
     expect(renewalIn(await visit(copyOf(visitor, one)))).toBeDefined();
-    expect((await visit(visitor, '/stream')).text).toContain('data: sam.several');
   });
 
   it('get a new seal on public pages, where an expired identity counts as nobody', async () => {
@@ -383,7 +334,7 @@ describe.each<HostKind>(['express', 'fastify'])('users who are active on %s', (k
   });
 
   describe('with caches in front of the host', () => {
-    it.each(['/cached', '/written/object', '/written/list'])(
+    it.each(['/cached', '/written'])(
       'get a cookie in replies of %s that no cache may store, and other headers as the handler wrote them',
       async (path) => {
         const visitor = await dueVisitor();
@@ -503,25 +454,6 @@ describe.each<HostKind>(['express', 'fastify'])('users who are active on %s', (k
     expect([...leaving.cookies().keys()].filter((name) => name.startsWith('exhibitor-'))).toEqual([]);
   });
 
-  it('get no new seal by a bearer token', async () => {
-    const token = await door.mint({ exp: Math.floor(Date.now() / 1000) + 5 });
-    const reply = await visit(new Visitor(), '/me', { authorization: `Bearer ${token}` });
-    expect([reply.status, reply.setCookies]).toEqual([200, []]);
-  });
-
-  it('are logged in by no changed seal, and by no other sealed cookie', async () => {
-    const visitor = await dueVisitor();
-    await visit(visitor);
-    const identity = valueIn(visitor, IDENTITY);
-    const end = identity.endsWith('AA') ? 'BB' : 'AA';
-    const idToken = valueIn(visitor, 'exhibitor-id-token');
-    for (const forged of [`${identity.slice(0, -2)}${end}`, `${identity} ${identity}`, idToken]) {
-      await expectEnded(browserWith(IDENTITY, forged));
-    }
-    await expectEnded(browserWith(`__Host-${IDENTITY}`, identity));
-    expect(await isLoggedIn(browserWith(IDENTITY, identity), one)).toBe(true);
-  });
-
   it('stay logged in with a cookie of the version before, until its end', async () => {
     const visitor = await signIn(sandbox, one);
     const sealer = one.app.get(Sealer);
@@ -571,17 +503,14 @@ describe.each<HostKind>(['express', 'fastify'])('users who are active on %s', (k
     }
   });
 
-  it.each<[what: string, leave: (visitor: Visitor) => Promise<unknown>]>([
-    ['a logout', (visitor) => logOut(visitor, one)],
-    ['a new login in the same browser', (visitor) => signIn(sandbox, one, 'olga.one', {}, visitor)],
-  ])('are logged out for good by %s, also where only a thief was active since', async (_what, leave) => {
+  it('are logged out for good by a new login in the same browser, also where only a thief was active since', async () => {
     const visitor = await signIn(sandbox, one);
     const thief = copyOf(visitor, one);
     await stayActive(2 * HOUR, thief);
     await expectEnded(visitor);
     expect(await isLoggedIn(thief, one)).toBe(true);
     comeBack();
-    await leave(visitor);
+    await signIn(sandbox, one, 'olga.one', {}, visitor);
     pass(2 * HOUR);
     await expectEnded(thief);
   });

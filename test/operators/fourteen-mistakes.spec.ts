@@ -292,17 +292,17 @@ describe('a mistake that shows at boot', () => {
   });
 
   it.each<HostKind>(['express', 'fastify'])(
-    '11, a redirectUri that no route serves, on %s: the 404 names the path, and a warning the routes',
+    '11, a redirectUri that no route serves, on %s: the 404 names the path, and a warning the callback',
     async (kind) => {
-      const { url } = await start({ login: { redirectUri: REDIRECT.replace('callback', 'back') } }, kind);
+      const options = () => ({ ...optionsWith(REDIRECT.replace('callback', 'back')), routes: 'login' });
+      const { url } = await startWith(options, kind);
       const reply = await new Visitor().visit(`${url}/auth/back`);
       expect([reply.status, JSON.parse(reply.text)]).toEqual([
         404,
         expect.objectContaining({ message: 'Cannot GET /auth/back' }),
       ]);
       expect(lines.all).toEqual([
-        'tenant.login.redirectUri: no route with ExhibitorCallbackGuard has the path /auth/back. ' +
-          'Callbacks found: /auth/callback',
+        'tenant.login.redirectUri: its path is /auth/back, but that of the callback is /login/callback',
       ]);
     },
   );

@@ -134,22 +134,6 @@ describe('the options', () => {
     });
   });
 
-  it('ask for the file of the environment where no value is set', () => {
-    const unset = { ...tenant(), tenantId: undefined, baseUrl: '', clientId: '', clientSecret: undefined };
-    const messageOf = (input: unknown): string => String(resultOf(() => checkOptions(input)));
-    const hint = 'no variable of these is set: is the file loaded? Node reads it by node --env-file=FILE';
-    const lines = messageOf({ tenant: unset, secrets: [undefined] }).split('\n  ');
-    expect(lines.slice(1)).toEqual([
-      'secrets.0: is required',
-      'tenant.tenantId: is required',
-      'tenant.baseUrl: must be an absolute URL',
-      'tenant.clientId: must not be empty',
-      hint,
-    ]);
-    expect(messageOf({ tenant: { ...unset, authUrl: 'x' } })).not.toContain(hint);
-    expect(messageOf({ tenant: { ...tenant(), clientId: '', tenantId: '' } })).not.toContain(hint);
-  });
-
   it('report every broken rule between options at once, where all shapes are right', () => {
     const broken = {
       tenants: {

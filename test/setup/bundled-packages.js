@@ -36,7 +36,6 @@ const NEST = {
     'internal',
     'metadata-scanner',
     'router/legacy-route-converter',
-    'router/paths-explorer',
     'router/request/request-constants',
     'router/route-path-factory',
   ],

@@ -34,7 +34,7 @@ export const COOKIE_SECRET = 'a cookie secret of the tests, 32+ characters';
 type ModuleOptions = ExhibitorModuleOptions & {
   bindFilter?: boolean;
   isGlobal?: boolean;
-  routes?: string | LoginRoutes | false;
+  routes?: string | LoginRoutes;
 };
 
 type Others = Partial<Omit<ModuleOptions, 'tenant' | 'tenants'>>;

@@ -82,6 +82,10 @@ ExhibitorModule.forRootAsync({
 });
 // @ts-expect-error -- a login guard at the callback
 ExhibitorModule.forRoot({ tenant, routes: { path: 'auth', guards: { callback: ExhibitorLoginGuard } } });
+// @ts-expect-error -- this route would be missing without an error
+ExhibitorModule.forRoot({ tenant, routes: { path: 'auth', backchannelLogout: true } });
+// @ts-expect-error -- a guard that would stand nowhere
+ExhibitorModule.forRoot({ tenant, routes: { path: 'auth', guards: { logIn: ExhibitorLoginGuard } } });
 // @ts-expect-error -- true names no path
 ExhibitorModule.forRoot({ tenant, routes: true });
 
