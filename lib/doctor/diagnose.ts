@@ -1,4 +1,5 @@
 import { NestFactory } from '@nestjs/core';
+import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { ExhibitorModule } from '../exhibitor.module.js';
 import { checkLookupFilter } from '../exhibitors/call-options.schema.js';
 import { CHECKED_OPTIONS, checkOptions, SINGLE_TENANT } from '../options/check-options.js';
@@ -9,15 +10,7 @@ import type { Problem } from '../problems/problem.interface.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
 import { withTimeout } from '../time/deadline.js';
 import { Diagnosis } from './diagnosis.js';
-import {
-  notTested,
-  unknown,
-  verdictOf,
-  wrong,
-  type Asked,
-  type DiagnosisHints,
-  type Finding,
-} from './finding.js';
+import { notTested, Unproved, type DiagnosisHints, type Finding } from './finding.js';
 import { authorize, cookies, loginClient, metadata, publishedKey } from './login-steps.js';
 import { access, apiClient, clock, connection, list, lookup, valid } from './service-steps.js';
 
@@ -30,7 +23,7 @@ const STEPS = Object.entries({ options: valid, ...SERVICE, ...LOGIN });
 
 /**
  * Finds out which values of a tenant are wrong, by at most a dozen requests to the service and the provider, one at a time, each
- * within twice `http.attemptTimeout`. Nobody is logged in. There is one finding for each step. The services of the module run in an
+ * within `http.deadline`. Nobody is logged in. There is one finding for each step. The services of the module run in an
  * application context of their own, which Nest announces in the log.
  *
  * @throws {ExhibitorError} `aborted` where `hints.signal` aborts
@@ -53,12 +46,12 @@ export async function* diagnoseModule(
     diagnosis = await begin(given, hints);
   } catch (error) {
     const rest = notTested("the step 'options' failed");
-    yield* STEPS.map(([step], at) => ({ step, ...(at === 0 ? verdictOf(error) : rest).finding }));
+    yield* STEPS.map(([step], at) => findingOf(step, at === 0 ? error : rest));
     return;
   }
   try {
     for (const [step, prove] of STEPS) {
-      const finding = await findingOf(step, prove, diagnosis);
+      const finding = await examine(step, prove, diagnosis);
       diagnosis.findings.push(finding);
       yield finding;
     }
@@ -72,7 +65,7 @@ async function begin(given: Readonly<Record<string, unknown>>, hints: DiagnosisH
   const { tenant: own, http, allowedOrigins } = given;
   const { authorizedParties, redirectUri }: Record<string, unknown> = Object(Object(own).login);
   const isBearer = authorizedParties !== undefined && redirectUri === undefined;
-  const { session = isBearer ? 'bearer' : 'cookie' } = given;
+  const session = isBearer ? 'bearer' : 'cookie';
   // The secret of a host's cookies is no value of onboarding.
   const secrets = ['of no cookie: the doctor seals nothing'];
   const checked = checkOptions({ tenant: own, http, allowedOrigins, session, secrets });
@@ -80,16 +73,13 @@ async function begin(given: Readonly<Record<string, unknown>>, hints: DiagnosisH
   const sent: string[] = [];
   for (const settings of 'find' in checked.tenants ? [] : checked.tenants.values()) {
     const { attemptTimeout } = { ...checked.settings.http, ...settings.http };
-    // A secret function that does not answer fails before the call does, so that it is named.
-    settings.http = { ...settings.http, attempts: 1, deadline: 2 * attemptTimeout };
+    settings.http = { ...settings.http, attempts: 1 };
     for (const client of [settings, settings.login ?? { clientSecret: undefined }]) {
       client.clientSecret = noted(client.clientSecret, sent, attemptTimeout);
     }
   }
-  const asked: Asked = {};
-  const report = (_tenant: unknown, problem: Problem | undefined): void => {
-    asked.problem ??= problem;
-  };
+  const reported: (Problem | undefined)[] = [];
+  const report = (_tenant: unknown, problem?: Problem): void => void reported.push(problem);
   const providers = [
     { provide: CHECKED_OPTIONS, useValue: checked },
     { provide: ProblemLog, useValue: { report } },
@@ -97,10 +87,10 @@ async function begin(given: Readonly<Record<string, unknown>>, hints: DiagnosisH
   const module = { module: ExhibitorModule, providers };
   const context = await NestFactory.createApplicationContext(module, { abortOnError: false });
   const tenant = await context.get(TenantRegistry).get(SINGLE_TENANT);
-  return new Diagnosis(tenant, hints, checked, context, asked, sent);
+  return new Diagnosis(tenant, hints, checked, context, reported, sent);
 }
 
-/** The same secret. It is added to `sent` when it is known. */
+/** The same secret. It is added to `sent` when it is known. A function that does not answer in time fails, so that it is named. */
 function noted(source: SecretSource | undefined, sent: string[], timeout: number): SecretSource | undefined {
   if (typeof source !== 'function') {
     sent.push(source ?? '');
@@ -113,22 +103,53 @@ function noted(source: SecretSource | undefined, sent: string[], timeout: number
   };
 }
 
-async function findingOf(step: string, prove: Step, diagnosis: Diagnosis): Promise<Finding> {
-  const { findings, asked, proved } = diagnosis;
-  Object.assign(asked, { option: undefined, url: undefined, problem: undefined });
+async function examine(step: string, prove: Step, diagnosis: Diagnosis): Promise<Finding> {
   try {
     return { step, status: 'ok', message: await prove(diagnosis) };
   } catch (error) {
-    const { finding } = verdictOf(error, asked);
-    const possible = finding.option?.split(', ').filter((option) => !proved.has(option)) ?? [];
-    // An address that refuses a client is that of a token endpoint.
-    const options = possible.length > 1 ? possible.filter((option) => option !== asked.option) : possible;
-    // An option that is wrong by itself explains what later steps find.
-    const known = findings.find(({ status, option = '' }) => status === 'wrong' && options.includes(option));
-    if (known !== undefined) {
-      return { step, ...notTested(`the step '${known.step}' failed for ${known.option}`).finding };
-    }
-    const { message, advice } = finding;
-    return { step, ...(options.length > 0 ? wrong(options, message, advice) : unknown(message)).finding };
+    return findingOf(step, error, diagnosis);
   }
+}
+
+function findingOf(step: string, error: unknown, known?: Diagnosis): Finding {
+  const { message, options, advice } = unprovedOf(error);
+  const suspects = options.filter((option) => known?.proved.has(option) !== true);
+  // An option that is wrong by itself explains what later steps find.
+  const cause = known?.findings.find(
+    ({ status, option = '' }) => status === 'wrong' && suspects.includes(option),
+  );
+  if (cause !== undefined) {
+    return findingOf(step, notTested(`the step '${cause.step}' failed for ${cause.option}`));
+  }
+  return suspects.length === 0
+    ? { step, status: 'unknown', message }
+    : { step, status: 'wrong', option: suspects.join(', '), message, advice: advice ?? adviceOn(suspects) };
+}
+
+/** Errors that say nothing of the options are thrown again. */
+function unprovedOf(error: unknown): Unproved {
+  if (error instanceof Unproved) {
+    return error;
+  }
+  if (isExhibitorError(error) && error.code === 'configuration_invalid') {
+    const options = error.problems.map(({ path }) => path.replace('tenant.', ''));
+    const messages = error.problems.map(({ expected }, at) => `${options[at]} ${expected}`);
+    return options[0] === 'login'
+      ? notTested('the options have no login in the browser')
+      : new Unproved(messages.join('; '), options);
+  }
+  if (isExhibitorError(error) && error.code === 'invalid_argument') {
+    // The message begins with the name of the argument.
+    return new Unproved(error.message, [error.message.slice(0, error.message.indexOf(' '))]);
+  }
+  throw error;
+}
+
+function adviceOn(options: readonly string[]): string {
+  const whom = options.map((option) =>
+    option.startsWith('login.') || option.startsWith('endpoints.')
+      ? 'the administrator of the identity provider'
+      : "the service's onboarding",
+  );
+  return `Is it as onboarding says? Ask ${[...new Set(whom)].join(' and ')}.`;
 }

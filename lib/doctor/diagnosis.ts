@@ -2,27 +2,22 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type { INestApplicationContext } from '@nestjs/common';
 import { Agent, request } from 'undici';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
+import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { isRecord } from '../model/json-values.js';
 import { hideSecrets } from '../model/untrusted-text.js';
 import { OpenIdProvider } from '../oidc/openid-provider.service.js';
 import { metadataUrl } from '../oidc/parse-metadata.js';
 import type { CheckedOptions } from '../options/check-options.js';
 import { shownUrl } from '../problems/address-problems.js';
+import { problemText } from '../problems/problem-log.service.js';
+import type { Problem } from '../problems/problem.interface.js';
 import { loginOf, type Tenant } from '../tenants/tenant.js';
 import { Deadlines, type Deadline } from '../time/deadline.js';
 import { Transport } from '../transport/transport.service.js';
 import { errorCode } from '../transport/wire/network-errors.js';
-import {
-  notTested,
-  unknown,
-  wrong,
-  type Asked,
-  type DiagnosisHints,
-  type Finding,
-  type Unproved,
-} from './finding.js';
+import { notTested, Unproved, type DiagnosisHints, type Finding } from './finding.js';
 
-export type Json = Readonly<Record<string, unknown>>;
+type Json = Readonly<Record<string, unknown>>;
 
 /** The reply to a probe. */
 export interface Probed {
@@ -40,8 +35,8 @@ export interface Probed {
 /** The services of the module for one tenant, and what the steps found so far. */
 export class Diagnosis {
   readonly findings: Finding[] = [];
-  /** Address of the keys that the provider publishes. */
-  publishedKeys: string | undefined;
+  /** Address of the keys that the provider publishes; empty where it names none. */
+  publishedKeys = '';
   /** The access token of the REST API. */
   accessToken = '';
   /** Of that token, where it is a JWT. */
@@ -57,19 +52,28 @@ export class Diagnosis {
     readonly checked: CheckedOptions,
     /** Of the module, for its services. */
     readonly context: Pick<INestApplicationContext, 'get' | 'close'>,
-    readonly asked: Asked,
+    /** What the service that is asked reports to the operator. */
+    private readonly reported: (Problem | undefined)[],
     /** Secrets and tokens that were sent. */
     readonly secrets: string[],
   ) {}
 
-  /** What a service of the module answers within `http.deadline`. Its failure is read together with what it reported. */
+  /**
+   * What a service of the module answers within `http.deadline`. Its failure is read together with what it reported.
+   *
+   * @param option sets `url`, which the service requests
+   */
   async ask<T>(option: string, url: string, work: (deadline: Deadline) => T | Promise<T>): Promise<T> {
     if (option === 'login.discovery') {
       this.needs('metadata');
     }
-    Object.assign(this.asked, { option, url, problem: undefined });
+    this.reported.length = 0;
     const call = async (deadline: Deadline): Promise<T> => work(deadline);
-    return this.context.get(Deadlines).within(this.tenant.http.deadline, call, this.hints.signal);
+    try {
+      return await this.context.get(Deadlines).within(this.tenant.http.deadline, call, this.hints.signal);
+    } catch (error) {
+      throw failureOf(error, option, url, this.reported.find(Boolean));
+    }
   }
 
   /** The URL of an endpoint, as a login finds it. */
@@ -109,24 +113,47 @@ export class Diagnosis {
     const limit = AbortSignal.timeout(attemptTimeout);
     const signal = AbortSignal.any([limit, this.hints.signal ?? limit]);
     const headers = { accept: 'application/json', 'user-agent': 'nestjs-exhibitor', ...own };
-    let head = { status: 0, headers: {}, receivedAt: 0 };
+    const probed: Probed = { status: 0, headers: {}, text: '', receivedAt: 0 };
     try {
       const reply = await request(url, { headers, dispatcher, signal });
-      head = { status: reply.statusCode, headers: reply.headers, receivedAt: Date.now() };
-      return { ...head, text: await reply.body.text() };
+      Object.assign(probed, { status: reply.statusCode, headers: reply.headers, receivedAt: Date.now() });
+      probed.text = await reply.body.text();
     } catch (error) {
       if (this.hints.signal?.aborted === true) {
         throw new ExhibitorError('aborted', 'the caller aborted the diagnosis');
       }
-      return { ...head, text: '', failure: limit.aborted ? 'no answer in time' : errorCode(error) };
+      probed.failure = limit.aborted ? 'no answer in time' : errorCode(error);
     }
+    return probed;
   }
 }
 
+/** What the failure of a service says of the options. Errors that say nothing of them are answered as they are. */
+function failureOf(error: unknown, option: string, url: string, problem: Problem | undefined): unknown {
+  if (!isExhibitorError(error) || error.code === 'configuration_invalid' || error.code === 'aborted') {
+    return error;
+  }
+  const { code, status = 0 } = error;
+  if (status === 404 || Object(error)['oauthError'] === `http_${status}`) {
+    return unusable({ status }, option, url);
+  }
+  const address = shownUrl(url);
+  const text = problem === undefined ? error.message : problemText(problem);
+  const message = text.includes(address) ? text : `${address}: ${text}`;
+  const isUseless = code === 'malformed_response' || code === 'login_failed';
+  const options = problem?.options ?? (isUseless ? [option] : []);
+  return options.length > 0
+    ? // An address that refuses a client is that of a token endpoint.
+      new Unproved(message, options.length > 1 ? options.filter((one) => one !== option) : options)
+    : new Unproved(`${message}: try again later`);
+}
+
 /** A reply is not the one that an address should give. */
-export function unusable({ status, failure }: Probed, option: string, url: string): Unproved {
-  const message = `${shownUrl(url)} answers ${failure ?? status}`;
-  return status === 429 || status >= 500 ? unknown(`${message}: try again later`) : wrong([option], message);
+export function unusable(reply: Pick<Probed, 'status' | 'failure'>, option: string, url: string): Unproved {
+  const { status, failure } = reply;
+  const message = `${shownUrl(url)}${failure === undefined ? ` answers ${status}` : `: ${failure}`}`;
+  const isTemporary = status === 429 || status >= 500;
+  return isTemporary ? new Unproved(`${message}: try again later`) : new Unproved(message, [option]);
 }
 
 /** The JSON object of a text; `undefined` where it is none. */

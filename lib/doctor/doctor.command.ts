@@ -108,17 +108,16 @@ async function pick(found: unknown, named: string | undefined): Promise<Record<s
 
 /** @throws Error where none of the variables is set */
 function fromEnvironment(variables: readonly (readonly [option: string, name: string])[]): unknown {
-  const tenant: Record<string, unknown> = {};
-  const login: Record<string, unknown> = {};
-  for (const [path, name] of variables.filter(([, one]) => process.env[one])) {
-    const isLogin = path.startsWith('login.');
-    (isLogin ? login : tenant)[path.replace('login.', '')] = process.env[name];
-    tenant['login'] = isLogin ? login : tenant['login'];
+  const set = variables.filter(([, name]) => process.env[name]);
+  if (set.length === 0) {
+    const names = variables.map(([, name]) => name).join(', ');
+    throw new Error(`no values: set ${names}, or name a file. ${HOW_TO_READ}`);
   }
-  if (Object.keys(tenant).length === 0) {
-    throw new Error(
-      `no values: set ${variables.map(([, name]) => name).join(', ')}, or name a file. ${HOW_TO_READ}`,
-    );
+  const tenant: Record<string, unknown> = {};
+  for (const [path, name] of set) {
+    const [option = '', inner] = path.split('.');
+    const value = process.env[name];
+    tenant[option] = inner === undefined ? value : { ...Object(tenant[option]), [inner]: value };
   }
   return tenant;
 }

@@ -2,13 +2,13 @@ import { CodeExchange } from '../login/code-exchange.service.js';
 import { authorizationUrl } from '../login/exhibitor.strategy.js';
 import { createPendingLogin, type PendingLogin } from '../login/pending-login.js';
 import { OpenIdProvider } from '../oidc/openid-provider.service.js';
-import { metadataUrl, parseMetadata, publishedUrl } from '../oidc/parse-metadata.js';
+import { metadataUrl } from '../oidc/parse-metadata.js';
 import type { KeySource } from '../options/key-source.js';
-import { parseUrl } from '../options/value-schemas.js';
+import { isAllowedUrl, parseUrl } from '../options/value-schemas.js';
 import { shownUrl } from '../problems/address-problems.js';
 import { browserLoginOf, loginOf, type BrowserLogin } from '../tenants/tenant.js';
 import { jsonIn, unusable, type Diagnosis } from './diagnosis.js';
-import { notTested, unknown, wrong } from './finding.js';
+import { notTested, Unproved } from './finding.js';
 
 /** No provider has issued it. */
 const NO_CODE = 'nestjs-exhibitor-doctor-asks-whether-you-know-this-client';
@@ -38,60 +38,58 @@ const REFUSES_CLIENT = /(?:invalid|unknown)[ _]client|client (?:is |was |id )?(?
  * issuer. One provider may have many: the realms of Keycloak, the tenants of Entra ID.
  */
 export async function metadata(diagnosis: Diagnosis): Promise<string> {
-  const { tenant, accessToken, claims, findings, checked } = diagnosis;
+  const { tenant, claims, findings, checked } = diagnosis;
   const { issuer, discovery } = loginOf(tenant);
-  // An issuer need not be an address (OIDC Core §2).
-  const isAddress = parseUrl(issuer)?.protocol.startsWith('http') === true;
-  const text = isAddress ? (await diagnosis.probe(metadataUrl(issuer))).text : '';
+  const url = metadataUrl(issuer);
+  const { text } = await diagnosis.probe(url);
   const json = jsonIn(text);
   const own = json?.['issuer'] === undefined ? undefined : json;
   const other = jsonIn((await diagnosis.probe(metadataUrl(tenant.authUrl))).text);
-  const tokenIssuer = claims?.['iss'];
   const endpoint = own?.['token_endpoint'];
   const isOfOther = findings.some(({ option }) => option?.split(', ').includes('authUrl'));
-  const isProved = tokenIssuer === issuer || endpoint === tenant.tokenUrl || isOfOther;
-  const named = own?.['issuer'] ?? (isProved ? undefined : other?.['issuer']);
-  const differs = (what: string, found: unknown, expected: string): string =>
-    `${what} '${diagnosis.shown(found)}', not '${diagnosis.shown(expected)}'`;
-  if (named !== undefined && named !== issuer) {
-    throw wrong(['login.issuer'], differs('the provider is the issuer', named, issuer));
+  const isProved = claims?.['iss'] === issuer || endpoint === tenant.tokenUrl || isOfOther;
+  const differs = (what: string, found: unknown, expected: string, ...options: string[]): void => {
+    if (found !== undefined && found !== expected) {
+      const message = `${what} '${diagnosis.shown(found)}', not '${diagnosis.shown(expected)}'`;
+      throw new Unproved(message, ['login.issuer', ...options]);
+    }
+  };
+  differs('the provider is the issuer', own?.['issuer'], issuer);
+  if (!isProved) {
+    differs('the provider is the issuer', (own ?? other)?.['issuer'], issuer);
+    differs('the access token of the API is from the issuer', claims?.['iss'], issuer);
   }
-  if (!isProved && tokenIssuer !== undefined) {
-    const message = differs('the access token of the API is from the issuer', tokenIssuer, issuer);
-    throw wrong(['login.issuer'], message);
-  }
-  if (!isProved && endpoint !== undefined && tenant.settings.endpoints?.token !== undefined) {
-    const suspects = ['login.issuer', ...(accessToken === '' ? ['endpoints.token'] : [])];
-    throw wrong(suspects, differs('the token endpoint of the issuer is', endpoint, tenant.tokenUrl));
+  if (!isProved && tenant.settings.endpoints?.token !== undefined) {
+    differs('the token endpoint of the issuer is', endpoint, tenant.tokenUrl, 'endpoints.token');
   }
   if (own === undefined && (discovery || NO_SUCH_ISSUER.test(text))) {
-    throw wrong(['login.issuer'], `there is no metadata at ${shownUrl(metadataUrl(issuer))}`);
+    throw new Unproved(`there is no metadata at ${shownUrl(url)}`, ['login.issuer']);
   }
-  const read = parseMetadata(own ?? other, issuer);
-  if ('reason' in read) {
-    throw unknown('the provider publishes no metadata that proves the issuer');
+  if (own === undefined) {
+    throw new Unproved('the provider publishes no metadata that proves the issuer');
   }
-  const url = publishedUrl(read, 'keys', tenant.key, checked.settings.allowedOrigins);
-  diagnosis.publishedKeys = typeof url === 'string' ? url : undefined;
+  const keys = String(own['jwks_uri'] ?? '');
+  const isAllowed = isAllowedUrl(keys, tenant.key, checked.settings.allowedOrigins);
+  diagnosis.publishedKeys = isAllowed ? keys : '';
   return 'nothing that the provider publishes contradicts the issuer';
 }
 
 /** The keys can be used, and the provider publishes one of them. */
 export async function publishedKey(diagnosis: Diagnosis): Promise<string> {
   const { tenant, context, publishedKeys } = diagnosis;
-  const source = loginOf(tenant).keys ?? { kind: 'url', url: publishedKeys ?? tenant.authUrl };
-  await diagnosis.ask(tenant.keysOption, source.kind === 'url' ? source.url : tenant.authUrl, (deadline) =>
+  const { keys: source = { kind: 'url', url: publishedKeys } } = loginOf(tenant);
+  const url = source.kind === 'url' ? source.url : publishedKeys;
+  await diagnosis.ask(tenant.keysOption, url || tenant.authUrl, (deadline) =>
     context.get(OpenIdProvider).keysOf(tenant, deadline),
   );
   const ours = await namesOf(diagnosis, source);
-  const url = publishedKeys ?? (source.kind === 'url' ? source.url : undefined);
-  const published = url === undefined ? [] : await namesOf(diagnosis, { kind: 'url', url });
+  const published = await namesOf(diagnosis, { kind: 'url', url: publishedKeys || url });
   if (published.length === 0) {
-    throw unknown('the provider publishes no keys to compare with');
+    throw new Unproved('the provider publishes no keys to compare with');
   }
   if (!published.some((key) => ours.includes(key))) {
     const message = 'the provider publishes none of these keys. If it has rotated them: a JWKS URL follows';
-    throw wrong(['login.keys'], message);
+    throw new Unproved(message, ['login.keys']);
   }
   return 'the provider publishes such a key; a login only proves that it signs with it';
 }
@@ -124,28 +122,29 @@ export async function authorize(diagnosis: Diagnosis): Promise<string> {
     return answer(diagnosis, new URLSearchParams(`${target.search}&${target.hash.slice(1)}`));
   }
   if (target !== undefined && !target.href.includes('error')) {
-    throw unknown(`the provider redirects to ${target.origin}, not to redirectUri: log in once by a browser`);
+    const message = `the provider redirects to ${target.origin}, not to redirectUri: log in once by a browser`;
+    throw new Unproved(message);
   }
-  const { status } = reply;
-  if (target === undefined && ([0, 404, 405, 429].includes(status) || status >= 500)) {
+  // Pages for people are answered with 200, 400, 401 or 403.
+  if (target === undefined && (reply.status < 200 || reply.status > 403)) {
     throw unusable(reply, tenant.endpointOption('authorize'), url);
   }
   const message = `${shownUrl(url)} refuses the client, or '${browser.redirectUri}' is not registered for it`;
-  throw wrong(await suspectsOf(diagnosis, reply.text), message);
+  throw new Unproved(message, await suspectsOf(diagnosis, reply.text));
 }
 
 /** The parameters that the provider sends to `redirectUri`. */
 function answer(diagnosis: Diagnosis, response: URLSearchParams): string {
   const error = response.get('error') ?? '';
-  const options = OPTIONS_BY_ERROR.get(error);
-  if (options?.includes('login.clientId') !== true) {
+  const options = OPTIONS_BY_ERROR.get(error) ?? [];
+  if (!options.includes('login.clientId')) {
     diagnosis.proved.add('login.clientId');
   }
   if (error === '' || NOBODY.includes(error)) {
     return 'the authorize endpoint knows login.clientId and answers to login.redirectUri';
   }
-  const message = `the authorize endpoint answers ${diagnosis.shown(`${error} (${response.get('error_description')})`)}`;
-  throw options === undefined ? unknown(message) : wrong(options, message);
+  const answered = diagnosis.shown(`${error} (${response.get('error_description')})`);
+  throw new Unproved(`the authorize endpoint answers ${answered}`, options);
 }
 
 /** What the page of a provider refuses. Where it does not say, the token endpoint may tell. */
@@ -165,19 +164,15 @@ export async function loginClient(diagnosis: Diagnosis): Promise<string> {
   const { tenant, context } = diagnosis;
   const pending = pendingLogin(browserLoginOf(tenant));
   const url = await diagnosis.endpoint('token');
-  try {
-    await diagnosis.ask(tenant.endpointOption('token'), url, (deadline) =>
-      context.get(CodeExchange).redeem(tenant, pending, NO_CODE, deadline),
-    );
-  } catch (error) {
-    const oauthError: unknown = Object(error)['oauthError'];
-    if (oauthError === 'invalid_request') {
-      throw unknown('the token endpoint answers invalid_request, which says nothing of the client');
+  await diagnosis.ask(tenant.endpointOption('token'), url, async (deadline) => {
+    try {
+      await context.get(CodeExchange).redeem(tenant, pending, NO_CODE, deadline);
+    } catch (error) {
+      if (Object(error)['oauthError'] !== 'invalid_grant') {
+        throw error;
+      }
     }
-    if (oauthError !== 'invalid_grant') {
-      throw error;
-    }
-  }
+  });
   return `${shownUrl(url)} accepts the login client`;
 }
 
@@ -186,21 +181,17 @@ function pendingLogin({ redirectUri, responseType, maxAge }: BrowserLogin): Pend
   return createPendingLogin(start, '0');
 }
 
-/** Browsers send the cookies of a login to `redirectUri`, and back to the page where logins start. */
+/** Cookies of a login are those of one origin. */
 export function cookies({ tenant, hints }: Diagnosis): string {
-  const callback = new URL(browserLoginOf(tenant).redirectUri);
-  if (hints.startUrl === undefined) {
+  const { startUrl } = hints;
+  const { origin } = new URL(browserLoginOf(tenant).redirectUri);
+  if (startUrl === undefined) {
     throw notTested('name the page where logins start by startUrl or --start-url');
   }
-  const start = parseUrl(hints.startUrl);
-  if (start?.protocol !== 'https:' && start?.protocol !== 'http:') {
-    throw wrong(['startUrl'], 'it must be an https or http URL', 'Name the page by its whole address.');
-  }
-  const isDowngrade = start.protocol === 'http:' && callback.protocol === 'https:';
-  if (start.hostname !== callback.hostname || isDowngrade) {
-    const message = `logins start on ${start.origin} and return to ${callback.origin}: browsers do not send its cookies to the other`;
-    const advice = `Start logins on ${callback.origin}, or register another redirectUri.`;
-    throw wrong(['login.redirectUri'], message, advice);
+  if (parseUrl(startUrl)?.origin !== origin) {
+    const message = `logins start on ${startUrl} and return to ${origin}: browsers do not send its cookies to the other`;
+    const advice = `Start logins on ${origin}, or register another redirectUri.`;
+    throw new Unproved(message, ['login.redirectUri'], advice);
   }
   return 'browsers send the cookies of a login to redirectUri, and back to the page where logins start';
 }

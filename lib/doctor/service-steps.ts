@@ -7,7 +7,7 @@ import { shownUrl } from '../problems/address-problems.js';
 import { bootAdvice } from '../problems/boot-advice.js';
 import { TokenService } from '../tokens/token.service.js';
 import { jsonIn, unusable, type Diagnosis, type Probed } from './diagnosis.js';
-import { notTested, wrong } from './finding.js';
+import { notTested, Unproved } from './finding.js';
 
 /** Scope of the REST API, unless onboarding says otherwise (service specification, Endpoints §1). */
 const USUAL_SCOPE = 'idp_api';
@@ -19,7 +19,7 @@ export function valid({ tenant, checked }: Diagnosis): string {
   // The audience of an ID token contains its client (OIDC Core §2).
   if (ofIdToken !== undefined && clientId !== undefined && ofIdToken !== clientId) {
     const message = `the audience of ID tokens is login.clientId '${clientId}', not '${ofIdToken}'`;
-    throw wrong(['login.audience'], message);
+    throw new Unproved(message, ['login.audience']);
   }
   return ['the options are valid', ...bootAdvice(checked)].join('; ');
 }
@@ -28,15 +28,11 @@ export function valid({ tenant, checked }: Diagnosis): string {
 export async function connection(diagnosis: Diagnosis): Promise<string> {
   const { authUrl } = diagnosis.tenant;
   const urls = { baseUrl: listUrl(diagnosis), authUrl: metadataUrl(authUrl) };
-  const silent = new Map<string, string>();
   for (const [option, url] of Object.entries(urls)) {
-    const { status, failure } = await diagnosis.probe(url);
-    if (status === 0) {
-      silent.set(option, `no reply from ${shownUrl(url)}: ${failure}`);
+    const reply = await diagnosis.probe(url);
+    if (reply.status === 0) {
+      throw unusable(reply, option, url);
     }
-  }
-  if (silent.size > 0) {
-    throw wrong([...silent.keys()], [...silent.values()].join('; '));
   }
   return `the service answers at ${shownUrl(urls.baseUrl)}, the provider at ${new URL(authUrl).origin}`;
 }
@@ -53,7 +49,7 @@ export async function clock(diagnosis: Diagnosis): Promise<string> {
   const message = `the clock of this host is ${Math.abs(ahead)} s ${ahead < 0 ? 'behind' : 'ahead of'} that of the provider`;
   if (Math.abs(ahead) > clockTolerance) {
     const advice = 'Set the clock of this host (NTP) rather than the option.';
-    throw wrong(['login.clockTolerance'], message, advice);
+    throw new Unproved(message, ['login.clockTolerance'], advice);
   }
   return `${message}; logins accept ${clockTolerance} s`;
 }
@@ -67,6 +63,7 @@ export async function apiClient(diagnosis: Diagnosis): Promise<string> {
   );
   diagnosis.secrets.push(accessToken);
   diagnosis.accessToken = accessToken;
+  diagnosis.proved.add('endpoints.token');
   // Nothing is trusted because of them.
   diagnosis.claims = jsonIn(Buffer.from(accessToken.split('.')[1] ?? '', 'base64url').toString());
   return `${shownUrl(tokenUrl)} accepts the API client`;
@@ -82,15 +79,15 @@ export async function access(diagnosis: Diagnosis): Promise<string> {
   const challenge = String(reply.headers['www-authenticate']);
   const message = `${shownUrl(url)} answers ${status} to a new token`;
   if (status === 401) {
-    throw wrong(refusedToken(diagnosis, challenge), message);
+    throw new Unproved(message, refusedToken(diagnosis, challenge));
   }
   if (status === 403) {
-    throw wrong([challenge.includes('insufficient_scope') ? 'scope' : 'tenantId'], message);
+    throw new Unproved(message, [challenge.includes('insufficient_scope') ? 'scope' : 'tenantId']);
   }
-  const asksForToken = [401, 403].includes((await diagnosis.probe(url)).status);
-  // Whoever asks for a token, and refuses something else, has accepted this one. 429 shows nothing.
-  if (!asksForToken || status < 200 || status === 429 || status >= 500) {
-    countIn(diagnosis, reply, url);
+  // Whoever asks for a token, and refuses something else, has accepted this one.
+  const isOpen = ![401, 403].includes((await diagnosis.probe(url)).status);
+  if (isOpen || status === 429 || status >= 500) {
+    throw unusable(reply, 'baseUrl', url);
   }
   return `the service accepts the token and tenantId at ${shownUrl(url)}`;
 }
@@ -115,9 +112,13 @@ export async function list(diagnosis: Diagnosis): Promise<string> {
   const url = listUrl(diagnosis);
   const reply = await read(diagnosis, url);
   if (reply.status === 404) {
-    throw wrong(await absentOptions(diagnosis, eventId), `${shownUrl(url)} answers 404`);
+    throw new Unproved(`${shownUrl(url)} answers 404`, await absentOptions(diagnosis, eventId));
   }
-  return `the event has ${countIn(diagnosis, reply, url)} exhibitors`;
+  if (reply.status < 200 || reply.status >= 300) {
+    throw unusable(reply, 'baseUrl', url);
+  }
+  const page = await diagnosis.ask('baseUrl', url, () => parsePage(jsonIn(reply.text), diagnosis.tenant.key));
+  return `the event has ${page.paginationMetadata.totalCount} exhibitors`;
 }
 
 /** Gateways ask for a token before they look at the path, so that a 404 is one of the base URL or of the event. */
@@ -153,13 +154,4 @@ function listUrl({ tenant, hints }: Diagnosis): string {
 function read(diagnosis: Diagnosis, url: string): Promise<Probed> {
   const { tenant, accessToken } = diagnosis;
   return diagnosis.probe(url, { authorization: `Bearer ${accessToken}`, 'x-tenant-id': tenant.tenantId });
-}
-
-/** The number of exhibitors that a page names. */
-function countIn({ tenant, asked }: Diagnosis, reply: Probed, url: string): number {
-  Object.assign(asked, { option: 'baseUrl', url });
-  if (reply.status < 200 || reply.status >= 300) {
-    throw unusable(reply, 'baseUrl', url);
-  }
-  return parsePage(jsonIn(reply.text), tenant.key).paginationMetadata.totalCount;
 }

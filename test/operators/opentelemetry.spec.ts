@@ -147,96 +147,84 @@ describe('the recipe of docs/observability.md', () => {
     });
   });
 
-  /** A span of each request to a host, as instrumentations of HTTP servers begin it. */
-  function traceRequest(
-    { originalUrl }: { originalUrl: string },
-    response: ServerResponse,
-    next: () => void,
-  ): void {
-    within(originalUrl.split('?')[0] ?? '', (end) => {
-      response.once('close', end);
-      next();
+  it('in a host publish in the context of the request, send traceparent, and count', async () => {
+    // A span of each request to the host, as instrumentations of HTTP servers begin it.
+    const traced = (request: { originalUrl: string }, response: ServerResponse, next: () => void): void =>
+      within(request.originalUrl.split('?')[0] ?? '', (end) => {
+        response.once('close', end);
+        next();
+      });
+    const host = await startHost({
+      configure: (app) => app.use(traced),
+      options: acmeOptions(sandbox, { store: new MemoryStore() }),
     });
-  }
-
-  describe('in a host', () => {
     const [first, second, other, failing] = [
       '/events/world-2026/mine',
       '/events/world-2026/booth',
       '/events/national-2026/mine',
       '/events/regional-2026/mine',
     ] as const;
+    const sam = await signIn(sandbox, host);
+    // The three wait for one token, two of them for one lookup.
+    sandbox.latency = 100;
+    await Promise.all([first, second, other].map((path) => sam.visit(`${host.url}${path}`)));
+    sandbox.latency = 0;
+    sandbox.failNext('lookup', { kind: 'status', status: 503 });
+    await sam.visit(`${host.url}${failing}`);
+    await sam.visit(`${host.url}/mine?eventId=world-2026`);
+    await host.close();
+    await metering.forceFlush();
 
-    async function runHost(): Promise<void> {
-      const host = await startHost({
-        configure: (app) => app.use(traceRequest),
-        options: acmeOptions(sandbox, { store: new MemoryStore() }),
-      });
-      const sam = await signIn(sandbox, host);
-      // The three wait for one token, two of them for one lookup.
-      sandbox.latency = 100;
-      await Promise.all([first, second, other].map((path) => sam.visit(`${host.url}${path}`)));
-      sandbox.latency = 0;
-      sandbox.failNext('lookup', { kind: 'status', status: 503 });
-      await sam.visit(`${host.url}${failing}`);
-      await sam.visit(`${host.url}/mine?eventId=world-2026`);
-      await host.close();
-      await metering.forceFlush();
-    }
+    expect(published.filter(({ where }) => where === undefined)).toEqual([]);
+    expect(whereWas('login started')).toEqual(['/auth/login']);
+    expect(whereWas('login succeeded')).toEqual(['/auth/callback']);
+    expect(whereWas('request code')).toEqual(['/auth/callback']);
+    expect(whereWas('lookup hit')).toEqual(['/mine']);
+    expect(whereWas('lookup miss').toSorted()).toEqual([other, failing, second, first]);
+    // What several callers wait for is requested by the first of them. The failed attempt is repeated.
+    const [owner] = whereWas('token fetched');
+    expect(whereWas('request token')).toEqual([owner]);
+    expect(whereWas('token shared')).toHaveLength(1);
+    expect(whereWas('token shared')).not.toContain(owner);
+    const shared = whereWas('request lookup').filter((where) => where === first || where === second);
+    expect(whereWas('request lookup').toSorted()).toEqual([other, failing, failing, ...shared]);
+    expect(shared).toHaveLength(1);
 
-    it('publish in the context of the request, send traceparent, and count', async () => {
-      await runHost();
-      expect(published.filter(({ where }) => where === undefined)).toEqual([]);
-      expect(whereWas('login started')).toEqual(['/auth/login']);
-      expect(whereWas('login succeeded')).toEqual(['/auth/callback']);
-      expect(whereWas('request code')).toEqual(['/auth/callback']);
-      expect(whereWas('lookup hit')).toEqual(['/mine']);
-      expect(whereWas('lookup miss').toSorted()).toEqual([other, failing, second, first]);
-      // What several callers wait for is requested by the first of them. The failed attempt is repeated.
-      const [owner] = whereWas('token fetched');
-      expect(whereWas('request token')).toEqual([owner]);
-      expect(whereWas('token shared')).toHaveLength(1);
-      expect(whereWas('token shared')).not.toContain(owner);
-      const shared = whereWas('request lookup').filter((where) => where === first || where === second);
-      expect(whereWas('request lookup').toSorted()).toEqual([other, failing, failing, ...shared]);
-      expect(shared).toHaveLength(1);
+    const wire = spans.getFinishedSpans().filter(({ name }) => name === 'GET' || name === 'POST');
+    const sent = sandbox.requests.filter(({ operation }) => ['token', 'lookup'].includes(operation));
+    expect(sent).toHaveLength(6);
+    const parents = wire.map((span) => `00-${span.spanContext().traceId}-${span.spanContext().spanId}-01`);
+    expect(sent.map(({ headers }) => headers['traceparent']).toSorted()).toEqual(parents.toSorted());
+    expect(wire.filter(({ parentSpanContext }) => !spanNames.has(parentSpanContext?.spanId))).toEqual([]);
 
-      const wire = spans.getFinishedSpans().filter(({ name }) => name === 'GET' || name === 'POST');
-      const sent = sandbox.requests.filter(({ operation }) => ['token', 'lookup'].includes(operation));
-      expect(sent).toHaveLength(6);
-      const parents = wire.map((span) => `00-${span.spanContext().traceId}-${span.spanContext().spanId}-01`);
-      expect(sent.map(({ headers }) => headers['traceparent']).toSorted()).toEqual(parents.toSorted());
-      expect(wire.filter(({ parentSpanContext }) => !spanNames.has(parentSpanContext?.spanId))).toEqual([]);
-
-      const tenant = 'default';
-      expect(pointsOf('nestjs_exhibitor.tokens')).toStrictEqual(
-        ['fetched', 'shared', 'hit'].map((outcome) => ({ tenant, outcome, count: 1 })),
-      );
-      expect(pointsOf('nestjs_exhibitor.lookups')).toEqual([
-        { tenant, outcome: 'miss', count: 4 },
-        { tenant, outcome: 'hit', count: 1 },
-      ]);
-      expect(pointsOf('nestjs_exhibitor.logins')).toStrictEqual(
-        ['started', 'succeeded'].map((outcome) => ({ tenant, outcome, count: 1 })),
-      );
-      const lookup = {
-        tenant,
-        'http.request.method': 'GET',
-        'server.address': '127.0.0.1',
-        'server.port': Number(new URL(sandbox.url).port),
-        'url.template': '/api/v1/exhibitor/event/{eventId}/contactEmail/{contactEmail}',
-      };
-      const duration = pointsOf('http.client.request.duration');
-      expect(duration).toContainEqual({ ...lookup, 'http.response.status_code': 200, count: 3 });
-      const failed = { 'http.response.status_code': 503, 'error.type': '503', count: 1 };
-      expect(duration).toContainEqual({ ...lookup, ...failed });
-      expect(duration.flatMap(Object.values)).not.toContain(undefined);
-      // In seconds: the three lookups took a tenth of one each at least, and the token request less.
-      const sums = measuredOf('http.client.request.duration').map(({ value }) => Object(value).sum);
-      expect(Math.max(...sums)).toBeGreaterThan(0.1);
-      expect(Math.max(...sums)).toBeLessThan(5);
-      expect(leaksOf([exported(), measured.getMetrics()])).toEqual([]);
-    });
+    const tenant = 'default';
+    expect(pointsOf('nestjs_exhibitor.tokens')).toStrictEqual(
+      ['fetched', 'shared', 'hit'].map((outcome) => ({ tenant, outcome, count: 1 })),
+    );
+    expect(pointsOf('nestjs_exhibitor.lookups')).toEqual([
+      { tenant, outcome: 'miss', count: 4 },
+      { tenant, outcome: 'hit', count: 1 },
+    ]);
+    expect(pointsOf('nestjs_exhibitor.logins')).toStrictEqual(
+      ['started', 'succeeded'].map((outcome) => ({ tenant, outcome, count: 1 })),
+    );
+    const lookup = {
+      tenant,
+      'http.request.method': 'GET',
+      'server.address': '127.0.0.1',
+      'server.port': Number(new URL(sandbox.url).port),
+      'url.template': '/api/v1/exhibitor/event/{eventId}/contactEmail/{contactEmail}',
+    };
+    const duration = pointsOf('http.client.request.duration');
+    expect(duration).toContainEqual({ ...lookup, 'http.response.status_code': 200, count: 3 });
+    const failed = { 'http.response.status_code': 503, 'error.type': '503', count: 1 };
+    expect(duration).toContainEqual({ ...lookup, ...failed });
+    expect(duration.flatMap(Object.values)).not.toContain(undefined);
+    // In seconds: the three lookups took a tenth of one each at least, and the token request less.
+    const sums = measuredOf('http.client.request.duration').map(({ value }) => Object(value).sum);
+    expect(Math.max(...sums)).toBeGreaterThan(0.1);
+    expect(Math.max(...sums)).toBeLessThan(5);
+    expect(leaksOf([exported(), measured.getMetrics()])).toEqual([]);
   });
 
   it('give a reading the context of its subscriber', async () => {

@@ -29,7 +29,6 @@ import {
   ExhibitorLoginGuard,
   ExhibitorLogoutGuard,
   ExhibitorsService,
-  TokenService,
   type TenantOptions,
   type ExhibitorModuleOptions,
   type ExhibitorRequest,
@@ -45,10 +44,11 @@ import {
   COOKIE_SECRET,
   createApp,
   startHost,
+  tenantsOptions,
   type Host,
   type HostOptions,
 } from '../support/host.js';
-import { useClosing, useHost, useSandbox } from '../support/lifetimes.js';
+import { useClosing, useSandbox } from '../support/lifetimes.js';
 import { describeWithRedis, RedisServer } from '../support/redis.js';
 import { freePort } from '../support/server.js';
 import { loadSnippets } from '../support/snippets.js';
@@ -278,9 +278,15 @@ describe('hosts with a login', () => {
     expect((await visitor.visit(mine)).status).toBe(401);
   });
 
-  it('find the tenant by path or by host name', async () => {
-    type Resolve = (request: ExhibitorRequest) => string | undefined;
-    const { byPath, byHostName } = await loadSnippets<{ byPath: Resolve; byHostName: Resolve }>(
+  it.each<[name: 'byPath' | 'byHostName', ...visits: [host: string, path: string, status: number][]]>([
+    ['byPath', ['any.example.com', '/acme/page', 401], ['any.example.com', '/none/page', 404]],
+    [
+      'byHostName',
+      ['acme.portal.example.com:3000', '/x/page', 401],
+      ['globex.portal.example.com', '/x/page', 404],
+    ],
+  ])('find the tenant %s', async (name, ...visits) => {
+    const recipe = await loadSnippets<Record<typeof name, (request: ExhibitorRequest) => string | undefined>>(
       'tenants.md',
       'tenant',
     );
@@ -291,26 +297,12 @@ describe('hosts with a login', () => {
       @UseGuards(ExhibitorIdentityGuard)
       page(): void {}
     }
-
-    for (const [resolveTenant, ...visits] of [
-      [byPath, ['any.example.com', '/acme/page', 401], ['any.example.com', '/none/page', 404]],
-      [
-        byHostName,
-        ['acme.portal.example.com:3000', '/x/page', 401],
-        ['globex.portal.example.com', '/x/page', 404],
-      ],
-    ] as const) {
-      const served = await start({
-        controllers: [TenantController],
-        options: (redirectUri) => ({
-          resolveTenant,
-          secrets: [COOKIE_SECRET],
-          tenants: { acme: sandbox.tenantOptions('acme', { redirectUri }) },
-        }),
-      });
-      for (const [host, path, status] of visits) {
-        await request(served.url).get(path).set('Host', host).expect(status);
-      }
+    const { url } = await start({
+      controllers: [TenantController],
+      options: tenantsOptions(sandbox, ['acme'], { resolveTenant: recipe[name] }),
+    });
+    for (const [host, path, status] of visits) {
+      await request(url).get(path).set('Host', host).expect(status);
     }
   });
 });
@@ -364,63 +356,26 @@ describe('logins that @nestjs/throttler limits', () => {
   });
 });
 
-describe('the document of @nestjs/swagger', () => {
-  interface Recipe {
+it('the document of @nestjs/swagger names the statuses of guarded routes and the cookie, with and without TLS', async () => {
+  const { BoothController: Booth, addLogin } = await loadSnippets<{
     BoothController: Type;
     addLogin(document: DocumentBuilder, redirectUri: string): DocumentBuilder;
-  }
-  let recipe: Recipe;
-  const host = useHost(async () => {
-    const { LoginModule, ...recipes } = await loadSnippets<Recipe & { LoginModule: Type }>(
-      'operations.md',
-      'swagger',
-      'throttler',
-    );
-    recipe = recipes;
-    return startHost({
-      options: global,
-      controllers: [recipe.BoothController],
-      importedAfter: [LoginModule],
-    });
-  });
-
+  }>('operations.md', 'swagger');
+  const { app } = await start({ options: global, controllers: [Booth] });
   const documentFor = (redirectUri: string) =>
-    SwaggerModule.createDocument(host.app, recipe.addLogin(new DocumentBuilder(), redirectUri).build());
-
-  it('names the statuses that the routes answer', async () => {
-    const { paths } = documentFor(host.callback);
-    const booth = paths['/events/{eventId}/booth']?.get;
-    const documented = Object.keys(booth?.responses ?? {}).map(Number);
-    const address = (eventId: string): string => `${host.url}/events/${eventId}/booth`;
-    const [one, several] = [await signIn(sandbox, host, 'olga.one'), await signIn(sandbox, host)];
-    const answered = [
-      await one.visit(address('world-2026')),
-      await new Visitor().visit(address('world-2026')),
-      await one.visit(address('no-such-event')),
-      await several.visit(address('world-2026')),
-    ].map(({ status }) => status);
-    expect(answered).toEqual([200, 401, 403, 409]);
-    expect(documented).toEqual(answered);
-    expect(booth).toMatchObject({
-      parameters: [{ name: 'eventId', in: 'path', required: true }],
-      security: [{ login: [] }],
-    });
-
-    const logout = await logOut(several, host);
-    expect([logout.status, Object.keys(paths['/auth/logout']?.post?.responses ?? {})]).toEqual([
-      303,
-      ['303'],
-    ]);
+    SwaggerModule.createDocument(app, addLogin(new DocumentBuilder(), redirectUri).build());
+  const { paths, components } = documentFor('http://127.0.0.1:3000/auth/callback');
+  const booth = paths['/events/{eventId}/booth']?.get;
+  expect(booth).toMatchObject({
+    parameters: [{ name: 'eventId', in: 'path', required: true }],
+    security: [{ login: [] }],
   });
-
-  it('names the cookie, with and without TLS', async () => {
-    const cookieOf = (redirectUri: string): unknown =>
-      documentFor(redirectUri).components?.securitySchemes?.['login'];
-    const visitor = await signIn(sandbox, host);
-    const name = [...visitor.cookies('127.0.0.1').keys()].find((key) => key.endsWith('identity'));
-    expect(cookieOf(host.callback)).toMatchObject({ type: 'apiKey', in: 'cookie', name });
-    expect(cookieOf('https://host.example.com/auth/callback')).toMatchObject({ name: `__Host-${name}` });
-  });
+  expect(Object.keys(booth?.responses ?? {})).toEqual(['200', '401', '403', '409']);
+  expect(Object.keys(paths['/auth/logout']?.post?.responses ?? {})).toEqual(['303']);
+  const cookie = { type: 'apiKey', in: 'cookie', name: 'exhibitor-identity' };
+  expect(components?.securitySchemes?.['login']).toEqual(cookie);
+  const withTls = documentFor('https://host.example.com/auth/callback').components?.securitySchemes;
+  expect(withTls?.['login']).toEqual({ ...cookie, name: '__Host-exhibitor-identity' });
 });
 
 describe('an administrator', () => {
@@ -539,84 +494,35 @@ describeWithRedis('with Redis', (path) => {
   });
 });
 
-describe('secrets from a vault', () => {
+it('secrets of a vault serve tokens and logins, and several of them open cookies', async () => {
+  const { exhibitorOptions } = await loadSnippets<{
+    exhibitorOptions(
+      vault: { read(name: string): Promise<string> },
+      tenant: TenantOptions,
+    ): Promise<ExhibitorModuleOptions>;
+  }>('operations.md', 'vault');
   const [acme] = seed.tenants;
-  const values = {
-    'exhibitor/api-client-secret': acme?.clientSecret ?? '',
-    'exhibitor/login-client-secret': acme?.loginClientSecret ?? '',
-    'exhibitor/cookie-secrets': '',
+  const secrets = [
+    'the-first-secret-of-these-tests-which-goes',
+    'the-second-secret-of-these-tests-which-stays',
+  ];
+  const held: Record<string, string | undefined> = {
+    'exhibitor/cookie-secrets': secrets.join(' '),
+    'exhibitor/login-client-secret': acme?.loginClientSecret,
+    'exhibitor/api-client-secret': acme?.clientSecret,
   };
-  const reads: string[] = [];
-  const vault = {
-    async read(name: keyof typeof values): Promise<string> {
-      reads.push(name);
-      return values[name];
+  const read = jest.fn(async (name: string) => held[name] ?? '');
+  const host = await start({
+    options: async (redirectUri) => {
+      const { login, ...tenant } = sandbox.tenantOptions('acme', { redirectUri });
+      const clientSecret = 'not that of the vault';
+      const others = { clientSecret, login: { ...login, clientSecret } };
+      const options = await exhibitorOptions({ read }, { ...tenant, ...others });
+      expect(options.secrets).toEqual(secrets);
+      return options;
     },
-  };
-  interface Recipe {
-    exhibitorOptions(from: typeof vault, tenant: TenantOptions): Promise<ExhibitorModuleOptions>;
-  }
-  let recipe: Recipe;
-  beforeAll(async () => {
-    recipe = await loadSnippets<Recipe>('operations.md', 'vault');
   });
-
-  function deploy(cookieSecrets: string, port?: number): Promise<Host> {
-    values['exhibitor/cookie-secrets'] = cookieSecrets;
-    return startHost({
-      port,
-      options: (redirectUri) =>
-        recipe.exhibitorOptions(vault, {
-          ...sandbox.tenantOptions('acme', { redirectUri }),
-          clientSecret: 'not that of the vault',
-        }),
-    });
-  }
-
-  it('are read again for each token, and once more where the provider refuses one', async () => {
-    const host = closing(await deploy('a-secret-of-the-tests-without-spaces'));
-    const tokens = host.app.get(TokenService);
-    const secret = values['exhibitor/api-client-secret'];
-    await tokens.getToken();
-    await tokens.getToken();
-    expect(reads).toEqual(['exhibitor/cookie-secrets', 'exhibitor/api-client-secret']);
-    await tokens.invalidate();
-    values['exhibitor/api-client-secret'] = 'revoked';
-    const next = tokens.getToken();
-    // The new one is written while the old one is refused.
-    await eventually(() => reads.length === 3);
-    values['exhibitor/api-client-secret'] = secret;
-    await next;
-    expect(reads).toHaveLength(4);
-  });
-
-  it('that seal cookies rotate in three deployments, and nobody is logged out', async () => {
-    const [before, after] = [
-      'the-first-secret-of-these-tests-which-goes',
-      'the-second-secret-of-these-tests-which-stays',
-    ];
-    const deployments = [before, `${before} ${after}`, `${after} ${before}`, after];
-    // One after the other at one address: an identity counts only at the callback address of its login.
-    const port = await freePort();
-    const visitors: Visitor[] = [];
-    for (const secrets of deployments) {
-      const host = await deploy(secrets, port);
-      visitors.push(await signIn(sandbox, host));
-      await host.close();
-    }
-    const opened: boolean[][] = [];
-    for (const secrets of deployments) {
-      const host = await deploy(secrets, port);
-      const replies = visitors.map((visitor) => visitor.visit(`${host.url}/me`));
-      opened.push((await Promise.all(replies)).map(({ status }) => status === 200));
-      await host.close();
-    }
-    // A row a deployment that opens, a column one that sealed: before, appended, promoted, removed.
-    expect(opened).toEqual([
-      [true, true, false, false],
-      [true, true, true, true],
-      [true, true, true, true],
-      [false, false, true, true],
-    ]);
-  });
+  const visitor = await signIn(sandbox, host);
+  expect((await visitor.visit(`${host.url}/events/world-2026/mine`)).status).toBe(200);
+  expect(read.mock.calls.flat()).toEqual(Object.keys(held));
 });
