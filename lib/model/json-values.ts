@@ -22,7 +22,9 @@ export function freezeJson(value: unknown): void {
 export function frozenCopy(record: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const copy = { ...record };
   for (const [name, member] of Object.entries(copy)) {
-    copy[name] = copyOf(member);
+    if (typeof member === 'object') {
+      copy[name] = copyOf(member);
+    }
   }
   return Object.freeze(copy);
 }
