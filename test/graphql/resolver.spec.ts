@@ -344,9 +344,9 @@ describe('the fields of one request, behind a global guard', () => {
     const found = Object.fromEntries(
       EVENTS.map((event, index) => [`f${index}`, sams(event).map((id) => ({ id }))]),
     );
-    const user = 'sam.several of default';
+    const sam = 'sam.several of default';
     for (let turn = 0; turn < 3; turn++) {
-      expect(await ask(query)).toEqual([{ before: user, ...found, after: user }, []]);
+      expect(await ask(query)).toEqual([{ before: sam, ...found, after: sam }, []]);
     }
   });
 

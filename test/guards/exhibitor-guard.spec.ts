@@ -394,19 +394,6 @@ describe('a guard that has seen the user', () => {
     }
     expect(opened()).toBe(3);
   });
-
-  it('follows a selection at once, without opening the cookie', async () => {
-    const visitor = await enter('sam.several');
-    const booth = async (): Promise<Answer> =>
-      answerOf(await visitor.visit(`${host.url}/events/world-2026/booth`));
-    expect(await booth()).toEqual(refused(409, 'exhibitor_not_selected'));
-    const opened = openings();
-    for (const id of idsOf(sandbox).slice(0, 2)) {
-      await visitor.visit(`${host.url}/events/world-2026/select`, { json: { id } });
-      expect(await booth()).toMatchObject([200, { id }]);
-    }
-    expect(opened()).toBe(0);
-  });
 });
 
 it('takes a key that passes to another customer for the checked one until the reply, and its users for nobody then', async () => {
