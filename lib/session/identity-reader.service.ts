@@ -94,9 +94,6 @@ export class IdentityReader {
     mode: SessionMode,
     tenantKey: string = identity.tenant,
   ): Promise<SessionState | undefined> {
-    if (tenantKey !== identity.tenant) {
-      return undefined;
-    }
     try {
       const tenant = await this.tenants.find(tenantKey);
       const isOwn = isIdentityOf(tenant, identity, this.clock.epochMs());
