@@ -177,6 +177,8 @@ describe.each(['express', 'fastify'] as const)("session: 'host' on %s", (kind) =
   });
 
   it('treats a person of another tenant as not logged in', async () => {
+    // Nothing but the key of the tenant differs.
+    user = atLeast();
     expect((await get('/me', { 'x-tenant': 'acme' }))[0]).toBe(200);
     expect((await get('/me', { 'x-tenant': 'globex' }))[0]).toBe(401);
   });
