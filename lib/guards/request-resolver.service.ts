@@ -33,7 +33,8 @@ export class RequestResolver {
 
   /** Key of the tenant that `resolveTenant` answers, else of the only one; `undefined` where there are several. */
   async tenantKey(http: HttpContext, context: ExecutionContext): Promise<string | undefined> {
-    const named = await this.#ask('resolveTenant', http, context);
+    const { resolveTenant } = this.#settings;
+    const named = resolveTenant && (await this.#ask('resolveTenant', http, context));
     if (named === undefined) {
       return this.tenants.onlyKey;
     }
