@@ -1,6 +1,8 @@
 import { isRecord } from '../model/json-values.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 
+const OPTIONAL_STRINGS = ['registration', 'eventId', 'returnTo', 'sid'] as const;
+
 /**
  * The identity in a cookie or in the host's session: its known members, each of its type. A host stores all of them; what it left out
  * is empty here, and has no end. Not by a schema: with a session of the host this runs at each request, and a schema took a fifth of
@@ -11,15 +13,17 @@ export function parseIdentity(value: unknown): ExhibitorIdentity | undefined {
     return undefined;
   }
   const { id = '', issuer, subject, email, tenant, tenantId = '', clientId = '', redirectUri = '' } = value;
-  const { claims = {}, expiresAt = Number.MAX_SAFE_INTEGER } = value;
-  const { registration, eventId, returnTo, sid, loggedInAt } = value;
-  const isIdentity =
-    [id, issuer, subject, email, tenant, tenantId, clientId, redirectUri].every(isText) &&
-    [registration, eventId, returnTo, sid].every((text) => text === undefined || isText(text)) &&
-    (loggedInAt === undefined || isNumber(loggedInAt)) &&
-    isNumber(expiresAt) &&
-    isRecord(claims);
-  const identity = {
+  const { claims = {}, loggedInAt, expiresAt = Number.MAX_SAFE_INTEGER } = value;
+  if (!isText(id) || !isText(issuer) || !isText(subject) || !isText(email) || !isText(tenant)) {
+    return undefined;
+  }
+  if (!isText(tenantId) || !isText(clientId) || !isText(redirectUri) || !isRecord(claims)) {
+    return undefined;
+  }
+  if (!isNumber(expiresAt) || !(loggedInAt === undefined || isNumber(loggedInAt))) {
+    return undefined;
+  }
+  const identity: ExhibitorIdentity = {
     id,
     issuer,
     subject,
@@ -28,22 +32,28 @@ export function parseIdentity(value: unknown): ExhibitorIdentity | undefined {
     tenantId,
     clientId,
     redirectUri,
-    registration,
-    eventId,
-    returnTo,
-    sid,
-    loggedInAt,
     expiresAt,
     claims,
   };
-  return isIdentity ? (identity as ExhibitorIdentity) : undefined;
+  if (loggedInAt !== undefined) {
+    identity.loggedInAt = loggedInAt;
+  }
+  for (const name of OPTIONAL_STRINGS) {
+    const given = value[name];
+    if (isText(given)) {
+      identity[name] = given;
+    } else if (given !== undefined) {
+      return undefined;
+    }
+  }
+  return identity;
 }
 
-function isText(value: unknown): boolean {
+function isText(value: unknown): value is string {
   return typeof value === 'string';
 }
 
 /** An end that is not a number would never come. */
-function isNumber(value: unknown): boolean {
+function isNumber(value: unknown): value is number {
   return typeof value === 'number' && !Number.isNaN(value);
 }
