@@ -4,12 +4,14 @@ import { GUARDS_METADATA } from '@nestjs/common/constants.js';
 import { Reflector } from '@nestjs/core';
 import type { ExhibitorContext, ExhibitorRequest } from '../model/exhibitor-request.interface.js';
 
+type SharedRequest = ExhibitorRequest & { res?: unknown };
+
 interface GraphqlContext {
-  req?: ExhibitorRequest & { res?: unknown };
-  request?: ExhibitorRequest & { res?: unknown };
+  req?: SharedRequest;
+  request?: SharedRequest;
   res?: unknown;
   response?: unknown;
-  reply?: { request?: ExhibitorRequest & { res?: unknown } };
+  reply?: { request?: SharedRequest };
 }
 
 /**
@@ -57,28 +59,23 @@ export function guardsOn(target: Target): readonly unknown[] {
   return reflector.get<unknown[] | undefined>(GUARDS_METADATA, target) ?? [];
 }
 
-/** True where this guard stands in `@UseGuards` of the handler or controller. */
-export function standsOn(target: Target, guard: object): boolean {
-  return guardsOn(target).some((given) => given === guard || given === guard.constructor);
-}
+/**
+ * Results of guards in GraphQL, by field, since the fields of one request run in parallel and may be about different events; and by
+ * request what our guards have set as its `exhibitorContext`: that of one field, which is not that of the others.
+ */
+const results = new WeakMap<object, Partial<ExhibitorContext>>();
 
-/** Results of guards in GraphQL: by field, since the fields of one request run in parallel and may be about different events. */
-const byField = new WeakMap<object, Partial<ExhibitorContext>>();
-
-/** Requests of GraphQL whose `exhibitorContext` a guard of ours has set: it is that of one field, and not of the others. */
-const setByGuards = new WeakSet<object>();
-
-/** Keeps what a guard has found, as `request.exhibitorContext` and for its field of GraphQL. */
+/** Keeps what a guard has found: on the request, and for its field of GraphQL. */
 export function keepResults(
   execution: ExecutionContext,
   request: ExhibitorRequest,
-  results: Partial<ExhibitorContext>,
+  found: Partial<ExhibitorContext>,
 ): void {
-  request.exhibitorContext = results;
+  request.exhibitors = found.exhibitors;
+  request.exhibitorContext = found;
   const field = fieldOf(execution);
   if (field !== undefined) {
-    byField.set(field, results);
-    setByGuards.add(request);
+    results.set(field, found).set(request, found);
   }
 }
 
@@ -87,11 +84,12 @@ export function resultsIn(
   execution: ExecutionContext,
   request: ExhibitorRequest,
 ): Partial<ExhibitorContext> | undefined {
+  const { exhibitorContext } = request;
   const field = fieldOf(execution);
   if (field === undefined) {
-    return request.exhibitorContext;
+    return exhibitorContext;
   }
-  return byField.get(field) ?? (setByGuards.has(request) ? undefined : request.exhibitorContext);
+  return results.get(field) ?? (exhibitorContext === results.get(request) ? undefined : exhibitorContext);
 }
 
 /** The `info` of a GraphQL field. */

@@ -8,14 +8,8 @@ import { logInToPassport, setUser } from '../session/request-user.js';
 import { keepResults } from './execution-context.js';
 import { answered, LOGIN_HEADERS, RouteGuard } from './route-guard.js';
 
-/** A callback: what `redirect` and `getStartedLogin` need. */
-interface Callback {
-  http: HttpContext;
-  /** Unknown until its state was matched. */
-  started?: StartedLogin;
-}
-
-const callbacks = new WeakMap<ExecutionContext, Callback>();
+/** The login that a callback belongs to, once its state was matched. */
+const startedLogins = new WeakMap<ExecutionContext, StartedLogin>();
 
 /**
  * Finishes a login: on a GET route for `code`, on a POST route for `form_post`. Sets `request.user`, stores the identity and
@@ -33,12 +27,10 @@ export class ExhibitorCallbackGuard extends RouteGuard {
   }
 
   async #decide(http: HttpContext, context: ExecutionContext): Promise<void> {
-    const callback: Callback = { http };
-    callbacks.set(context, callback);
     try {
       const session = await RouteGuard.servicesOf(this).login.finish(http, {
         getPath: () => this.getCallbackPath(http),
-        onMatched: (started) => void (callback.started = started),
+        onMatched: (started) => void startedLogins.set(context, started),
         storeIdentity: (identity) => this.storeIdentity(http, identity),
       });
       const identity = setUser(http, session);
@@ -91,7 +83,7 @@ export class ExhibitorCallbackGuard extends RouteGuard {
 
   /** Answers 303 to a path or a URL, on Express and Fastify. Only for `onLoginFailed`. The URL must be ASCII. */
   protected redirect(context: ExecutionContext, url: string): void {
-    callbackOf(context).http.redirect(url, 303);
+    RouteGuard.servicesOf(this).adapter.redirect(context.switchToHttp().getResponse(), 303, url);
   }
 
   /**
@@ -99,14 +91,6 @@ export class ExhibitorCallbackGuard extends RouteGuard {
    * the login was finished before, has expired, was replaced by newer ones, or never was. Only for `onLoginFailed`.
    */
   protected getStartedLogin(context: ExecutionContext): StartedLogin | undefined {
-    return callbackOf(context).started;
+    return startedLogins.get(context);
   }
-}
-
-function callbackOf(context: ExecutionContext): Callback {
-  const callback = callbacks.get(context);
-  if (callback === undefined) {
-    throw new Error('ExhibitorCallbackGuard has not run in this context');
-  }
-  return callback;
 }

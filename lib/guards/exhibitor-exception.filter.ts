@@ -2,7 +2,6 @@ import { Catch, Inject, Optional, type ArgumentsHost, type HttpException } from 
 import { BaseExceptionFilter } from '@nestjs/core';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
-import type { ProblemLog } from '../problems/problem-log.service.js';
 import { ExhibitorGuardServices, requireServices } from './route-guard.js';
 import { retryAfterOf, toHttpException } from './to-http-exception.js';
 
@@ -23,17 +22,17 @@ abstract class ErrorOfAnyCopy extends ExhibitorError {
  */
 @Catch(ErrorOfAnyCopy)
 export class ExhibitorExceptionFilter extends BaseExceptionFilter<ExhibitorError | HttpException> {
-  readonly #log: ProblemLog;
+  readonly #services: ExhibitorGuardServices;
 
   constructor(@Optional() @Inject(ExhibitorGuardServices) services?: ExhibitorGuardServices) {
-    const { adapter, log } = requireServices(services, 'ExhibitorExceptionFilter');
-    super(adapter);
-    this.#log = log;
+    const given = requireServices(services, 'ExhibitorExceptionFilter');
+    super(given.adapter);
+    this.#services = given;
   }
 
   /** Answers the error; called by Nest. */
   override catch(error: ExhibitorError, host: ArgumentsHost): unknown {
-    this.#log.reportMistake(error);
+    this.#services.log.reportMistake(error);
     switch (host.getType<string>()) {
       case 'http':
         return this.#reply(error, host);
@@ -46,10 +45,10 @@ export class ExhibitorExceptionFilter extends BaseExceptionFilter<ExhibitorError
   }
 
   #reply(failure: ExhibitorError, host: ArgumentsHost): void {
-    const adapter = this.applicationRef ?? this.httpAdapterHost?.httpAdapter;
+    const { adapter } = this.#services;
     const response: unknown = host.switchToHttp().getResponse();
     const retryAfter = retryAfterOf(failure);
-    if (retryAfter !== undefined && adapter?.isHeadersSent(response) === false) {
+    if (retryAfter !== undefined && !adapter.isHeadersSent(response)) {
       adapter.setHeader(response, 'Retry-After', retryAfter);
     }
     super.catch(toHttpException(failure), host);

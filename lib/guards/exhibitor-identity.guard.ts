@@ -1,4 +1,5 @@
 import { Injectable, type ExecutionContext } from '@nestjs/common';
+import type { ExhibitorErrorCode } from '../errors/error-codes.js';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { isNavigation } from '../http/fetch-metadata.js';
@@ -6,11 +7,17 @@ import type { HttpContext } from '../http/http-context.js';
 import type { ExhibitorContext } from '../model/exhibitor-request.interface.js';
 import { safeReturnTo } from '../login/return-to.js';
 import { setUser, type SessionState } from '../session/request-user.js';
-import { declaredOn, guardsOn, keepResults, resultsIn, standsOn } from './execution-context.js';
+import { declaredOn, guardsOn, keepResults, resultsIn } from './execution-context.js';
 import { answered, RouteGuard } from './route-guard.js';
 
 /** Replies depend on the user and must not be cached for others. A header that the handler sets replaces this one. */
 const HEADERS = { 'Cache-Control': 'private, no-store' };
+
+/** `WWW-Authenticate` of refusals, where requests may carry a bearer token (RFC 6750 §3). */
+const CHALLENGES: Partial<Record<ExhibitorErrorCode, string>> = {
+  unauthenticated: 'Bearer',
+  login_failed: 'Bearer error="invalid_token"',
+};
 
 /**
  * Requires a user who is logged in; for routes without an event. Sets `request.user`. 401 `unauthenticated` without an
@@ -75,7 +82,9 @@ export class ExhibitorIdentityGuard extends RouteGuard {
    */
   protected allowsAnonymous(context: ExecutionContext): boolean | Promise<boolean> {
     const handler = context.getHandler();
-    return declaredOn(handler) ?? (declaredOn(context.getClass()) === true && !standsOn(handler, this));
+    return (
+      declaredOn(handler) ?? (declaredOn(context.getClass()) === true && !isAmong(guardsOn(handler), this))
+    );
   }
 
   /** The user of the request; `undefined` where there is none. An identity of another tenant does not count. */
@@ -109,8 +118,8 @@ export class ExhibitorIdentityGuard extends RouteGuard {
    *   return this.redirectToLogin(http, '/auth/login');
    * }
    */
-  protected onNoIdentity(http: HttpContext): SessionState | Promise<SessionState> {
-    return this.#refuse(http);
+  protected onNoIdentity(_http: HttpContext): SessionState | Promise<SessionState> {
+    throw nobody();
   }
 
   /**
@@ -122,7 +131,7 @@ export class ExhibitorIdentityGuard extends RouteGuard {
   protected async redirectToLogin(http: HttpContext, path: string): Promise<never> {
     const { context } = http;
     if (context?.getType<string>() !== 'http' || !isNavigation(http)) {
-      return this.#refuse(http);
+      throw nobody();
     }
     const eventId = await this.getEvent(http, context, undefined);
     const { pathname, search } = http.target;
@@ -133,13 +142,6 @@ export class ExhibitorIdentityGuard extends RouteGuard {
     });
     http.redirect(`${path}${path.includes('?') ? '&' : '?'}${query}`);
     return answered();
-  }
-
-  #refuse(http: HttpContext): never {
-    if (RouteGuard.servicesOf(this).reader.acceptsBearer) {
-      http.setHeader('WWW-Authenticate', 'Bearer');
-    }
-    throw new ExhibitorError('unauthenticated', 'nobody is logged in');
   }
 
   /** A refused token counts as nobody, as a cookie that does not open. */
@@ -155,12 +157,16 @@ export class ExhibitorIdentityGuard extends RouteGuard {
   }
 
   protected override onFailure(error: unknown, http: HttpContext): never | Promise<never> {
-    const isLoginFailure = isExhibitorError(error) && error.code === 'login_failed';
-    if (isLoginFailure && RouteGuard.servicesOf(this).reader.acceptsBearer) {
-      http.setHeader('WWW-Authenticate', 'Bearer error="invalid_token"');
+    const challenge = isExhibitorError(error) ? CHALLENGES[error.code] : undefined;
+    if (challenge !== undefined && RouteGuard.servicesOf(this).reader.acceptsBearer) {
+      http.setHeader('WWW-Authenticate', challenge);
     }
     return super.onFailure(error, http);
   }
+}
+
+function nobody(): ExhibitorError {
+  return new ExhibitorError('unauthenticated', 'nobody is logged in');
 }
 
 /**
@@ -170,20 +176,17 @@ export class ExhibitorIdentityGuard extends RouteGuard {
  */
 function isExempt(guard: ExhibitorIdentityGuard, context: ExecutionContext): boolean {
   const handler = context.getHandler();
-  const controller = context.getClass();
-  return (
-    [...guardsOn(handler), ...guardsOn(controller)].some(isGuardOfLogins) &&
-    declaredOn(handler) !== false &&
-    !standsOn(handler, guard) &&
-    !standsOn(controller, guard)
-  );
+  const ofRoute = [...guardsOn(handler), ...guardsOn(context.getClass())];
+  return ofRoute.some(isGuardOfLogins) && declaredOn(handler) !== false && !isAmong(ofRoute, guard);
+}
+
+/** True where this guard is one of those in a `@UseGuards`, which have classes and instances. */
+function isAmong(guards: readonly unknown[], guard: object): boolean {
+  return guards.some((one) => one === guard || one === guard.constructor);
 }
 
 /** True for a class or an instance of our guards of login, callback and logouts: those that require no user. */
 function isGuardOfLogins(guard: unknown): boolean {
   const prototype: unknown = typeof guard === 'function' ? guard.prototype : guard;
-  if (prototype === ExhibitorIdentityGuard.prototype || prototype instanceof ExhibitorIdentityGuard) {
-    return false;
-  }
-  return prototype instanceof RouteGuard;
+  return prototype instanceof RouteGuard && !('allowsAnonymous' in prototype);
 }

@@ -27,14 +27,10 @@ export class ExhibitorGuard extends ExhibitorIdentityGuard {
   async #decide(http: HttpContext, context: ExecutionContext): Promise<void> {
     const { session, user, isPublic } = await ExhibitorIdentityGuard.identify(this, http, context);
     const named = await this.getEvent(http, context, session);
-    const none = { exhibitors: [], exhibitor: undefined, ...user };
-    if (session === undefined) {
-      // Only on a public route: on others `identify` has thrown 401.
-      this.#keep(http, context, { eventId: named === undefined ? undefined : checkEventId(named), ...none });
-      return;
-    }
-    if (named === undefined && isPublic) {
-      this.#keep(http, context, { eventId: undefined, ...none });
+    if (session === undefined || (isPublic && named === undefined)) {
+      // Only on a public route is nobody let in: on others `identify` has thrown 401.
+      const ofEvent = { eventId: named === undefined ? undefined : checkEventId(named) };
+      keepResults(context, http.request, { ...ofEvent, exhibitors: [], exhibitor: undefined, ...user });
       return;
     }
     const eventId = checkEventId(named ?? (await this.onNoEvent(session)));
@@ -42,8 +38,11 @@ export class ExhibitorGuard extends ExhibitorIdentityGuard {
     if (exhibitors.length === 0 && !isPublic) {
       await this.onNoExhibitor(session, eventId);
     }
-    const found = { session, eventId, exhibitors };
-    const chosen = await RouteGuard.servicesOf(this).resolver.choose(http, context, found);
+    const chosen = await RouteGuard.servicesOf(this).resolver.choose(http, context, {
+      session,
+      eventId,
+      exhibitors,
+    });
     if (chosen === undefined && !isPublic) {
       throw new ExhibitorError('no_exhibitor', 'this exhibitor is not one of yours at this event', {
         tenant: session.tenant.key,
@@ -55,11 +54,6 @@ export class ExhibitorGuard extends ExhibitorIdentityGuard {
     if (isPublic || exhibitor !== undefined) {
       results.exhibitor = exhibitor;
     }
-    this.#keep(http, context, results);
-  }
-
-  #keep(http: HttpContext, context: ExecutionContext, results: Partial<ExhibitorContext>): void {
-    http.request.exhibitors = results.exhibitors;
     keepResults(context, http.request, results);
   }
 

@@ -6,7 +6,7 @@ import { ExhibitorLookups } from '../exhibitors/lookups/exhibitor-lookups.servic
 import type { LookupSubject } from '../exhibitors/lookups/lookup-endpoint.js';
 import { isCrossSiteRequest } from '../http/fetch-metadata.js';
 import type { HttpContext } from '../http/http-context.js';
-import type { ExhibitorRequest } from '../model/exhibitor-request.interface.js';
+import type { ExhibitorContext } from '../model/exhibitor-request.interface.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import type { ExhibitorSettings } from '../options/exhibitor-settings.js';
 import { unnamedEvent } from '../problems/host-problems.js';
@@ -14,12 +14,6 @@ import { ProblemLog } from '../problems/problem-log.service.js';
 import type { SessionState } from '../session/request-user.js';
 import { SelectionCookie } from '../session/selection-cookie.service.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
-
-/** Both are missing where the user has several exhibitors and none was chosen. */
-interface ChosenExhibitor {
-  exhibitorId?: string | undefined;
-  exhibitor?: unknown;
-}
 
 /** Finds the tenant, event and exhibitors of a request, by the options of the host. */
 @Injectable()
@@ -38,8 +32,9 @@ export class RequestResolver {
   }
 
   /** Key of the tenant that `resolveTenant` answers, else of the only one; `undefined` where there are several. */
-  async tenantKey({ request }: HttpContext, context: ExecutionContext): Promise<string | undefined> {
-    const named = checkAnswer('resolveTenant', await this.#settings.resolveTenant?.(request, context));
+  async tenantKey(http: HttpContext, context: ExecutionContext): Promise<string | undefined> {
+    const { resolveTenant } = this.#settings;
+    const named = resolveTenant && (await this.#ask('resolveTenant', http, context));
     if (named === undefined) {
       return this.tenants.onlyKey;
     }
@@ -55,41 +50,56 @@ export class RequestResolver {
    * @param session `undefined` where nobody is logged in
    */
   async eventId(
-    { request }: HttpContext,
+    http: HttpContext,
     context: ExecutionContext,
     session: SessionState | undefined,
   ): Promise<string | undefined> {
-    const source = eventSourceOf(request, context);
-    const ofLogin = source === 'query or login' ? session?.identity.eventId : undefined;
+    const { params = {}, query = {} } = http.request;
+    const isHttp = context.getType<string>() === 'http';
+    const isOnlyInQuery = isHttp && Object.keys(params).every((name) => OTHER_PARAMETERS.includes(name));
+    const ofLogin = isOnlyInQuery ? session?.identity.eventId : undefined;
     if (this.#settings.resolveEvent !== undefined) {
-      return (await this.#resolvedEvent(request, context)) ?? ofLogin;
+      return (await this.#ask('resolveEvent', http, context)) ?? ofLogin;
     }
-    switch (source) {
-      case 'parameter':
-        return textOf(request.params?.['eventId']);
-      case 'query or login':
-        return textOf(request.query?.['eventId']) ?? ofLogin;
-      case 'only the option':
-        if (session !== undefined) {
-          this.log.report(session.tenant, unnamedEvent(context.getClass().name, context.getHandler().name));
-        }
-        return undefined;
+    if (isOnlyInQuery) {
+      return textOf(query['eventId']) ?? ofLogin;
     }
+    if (isHttp && 'eventId' in params) {
+      return textOf(params['eventId']);
+    }
+    if (session !== undefined) {
+      this.log.report(session.tenant, unnamedEvent(context.getClass().name, context.getHandler().name));
+    }
+    return undefined;
   }
 
   /**
    * The event to log in for. It decides nothing yet, so that the query counts on every route: `redirectToLogin` names the event of the
    * request there, for which `resolveEvent` was asked.
    */
-  async loginEventId({ request }: HttpContext, context: ExecutionContext): Promise<string | undefined> {
-    const inQuery = textOf(request.query?.['eventId']);
+  async loginEventId(http: HttpContext, context: ExecutionContext): Promise<string | undefined> {
+    const { params, query } = http.request;
+    const inQuery = textOf(query?.['eventId']);
     return this.#settings.resolveEvent === undefined
-      ? (textOf(request.params?.['eventId']) ?? inQuery)
-      : (inQuery ?? this.#resolvedEvent(request, context));
+      ? (textOf(params?.['eventId']) ?? inQuery)
+      : (inQuery ?? this.#ask('resolveEvent', http, context));
   }
 
-  async #resolvedEvent(request: ExhibitorRequest, context: ExecutionContext): Promise<string | undefined> {
-    return checkAnswer('resolveEvent', await this.#settings.resolveEvent?.(request, context));
+  /** What a function of the host answers. Ids from a database are often numbers, and other objects would be read as `[object Object]`. */
+  async #ask(
+    option: 'resolveTenant' | 'resolveEvent' | 'resolveExhibitor',
+    { request }: HttpContext,
+    context: ExecutionContext,
+  ): Promise<string | undefined> {
+    const answer: unknown = await this.#settings[option]?.(request, context);
+    if (answer === undefined || answer === null) {
+      return undefined;
+    }
+    if (typeof answer === 'string') {
+      return answer;
+    }
+    const expected = `must answer a string or undefined, not ${typeof answer}`;
+    throw new ConfigurationError([{ path: option, expected }]);
   }
 
   /** True for a request that a page of an origin caused which may not select. */
@@ -116,8 +126,8 @@ export class RequestResolver {
   }
 
   /**
-   * The exhibitor of the request: the one that it names, by `resolveExhibitor` or the route parameter; else the selected one,
-   * else the only one. `undefined` where the request names one that is not the user's own.
+   * The exhibitor of the request: the one that it names, by `resolveExhibitor` or the route parameter; else the selected one, else the
+   * only one; empty where there are several and none was chosen. `undefined` where the request names one that is not the user's own.
    */
   async choose(
     http: HttpContext,
@@ -127,12 +137,11 @@ export class RequestResolver {
       eventId,
       exhibitors,
     }: { session: SessionState; eventId: string; exhibitors: readonly unknown[] },
-  ): Promise<ChosenExhibitor | undefined> {
-    const { request } = http;
+  ): Promise<Pick<ExhibitorContext, 'exhibitorId' | 'exhibitor'> | undefined> {
     const named =
       this.#settings.resolveExhibitor === undefined
-        ? textOf(request.params?.['exhibitorId'])
-        : checkAnswer('resolveExhibitor', await this.#settings.resolveExhibitor(request, context));
+        ? textOf(http.request.params?.['exhibitorId'])
+        : await this.#ask('resolveExhibitor', http, context);
     if (named !== undefined) {
       const own = this.find(exhibitors, named);
       return own === undefined ? undefined : { exhibitorId: named, exhibitor: own };
@@ -154,34 +163,6 @@ export class RequestResolver {
 
 /** Parameters of a route that name no event. */
 const OTHER_PARAMETERS = ['tenant', 'exhibitorId'];
-
-/** What may name the event of a request beside `resolveEvent`: nothing in GraphQL, and where a parameter with another name may. */
-function eventSourceOf(
-  request: ExhibitorRequest,
-  context: ExecutionContext,
-): 'parameter' | 'query or login' | 'only the option' {
-  const parameters = Object.keys(request.params ?? {}).filter((name) => !OTHER_PARAMETERS.includes(name));
-  if (context.getType<string>() !== 'http') {
-    return 'only the option';
-  }
-  if (parameters.includes('eventId')) {
-    return 'parameter';
-  }
-  return parameters.length === 0 ? 'query or login' : 'only the option';
-}
-
-/** The types say so already, but ids from a database are often numbers, and other objects would be read as `[object Object]`. */
-function checkAnswer(option: string, answer: unknown): string | undefined {
-  if (answer === undefined || answer === null) {
-    return undefined;
-  }
-  if (typeof answer === 'string') {
-    return answer;
-  }
-  throw new ConfigurationError([
-    { path: option, expected: `must answer a string or undefined, not ${typeof answer}` },
-  ]);
-}
 
 function textOf(value: unknown): string | undefined {
   return typeof value === 'string' && value !== '' ? value : undefined;

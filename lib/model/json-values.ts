@@ -34,7 +34,13 @@ export function copyJson(value: unknown): unknown {
 }
 
 function copyMembers(value: object): Record<string, unknown> {
-  return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, copyJson(member)]));
+  const copy: Record<string, unknown> = { ...value };
+  for (const [name, member] of Object.entries(copy)) {
+    if (typeof member === 'object') {
+      copy[name] = copyJson(member);
+    }
+  }
+  return copy;
 }
 
 /** True for an array and for an object without a class, also of another realm: the prototype of plain objects is another there. */

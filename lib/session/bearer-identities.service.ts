@@ -72,22 +72,13 @@ export class BearerIdentities {
         tenant: tenant.key,
       });
     }
-    const pending = this.#verify(tenant, token)
-      .then((answer) => this.#keep(key, answer))
-      .finally(() => this.#pending.delete(key));
+    const pending = this.#verify(tenant, token, key).finally(() => this.#pending.delete(key));
     this.#pending.set(key, pending);
     return pending;
   }
 
   /** A token that was not verified is not kept. */
-  #keep(key: string, answer: Answer): Answer {
-    const ttl = Math.min(LONGEST_KEPT, answer.identity.expiresAt - this.clock.epochMs());
-    const size = 3 * Buffer.byteLength(JSON.stringify(answer));
-    this.#answers.set(key, answer, { ttl: Math.max(1, ttl), size });
-    return answer;
-  }
-
-  async #verify(tenant: Tenant, token: string): Promise<Answer> {
+  async #verify(tenant: Tenant, token: string, key: string): Promise<Answer> {
     return this.deadlines.within(tenant.http.deadline, async (deadline) => {
       const { payload } = await this.validator.verify(tenant, { use: 'access_token', token }, deadline);
       const user = await this.userInfo.userOf(tenant, payload, token, deadline);
@@ -101,10 +92,15 @@ export class BearerIdentities {
         redirectUri: tenant.login?.redirectUri ?? '',
         expiresAt: Number(payload.exp) * 1000,
       };
-      const answer = await isAuthorized(tenant, identity, deadline);
-      const kept = { ...identity, claims: keptClaims(tenant, user.claims) };
-      freezeJson(kept);
-      return { identity: kept, isAuthorized: answer };
+      const answer = {
+        isAuthorized: await isAuthorized(tenant, identity, deadline),
+        identity: { ...identity, claims: keptClaims(tenant, user.claims) },
+      };
+      freezeJson(answer);
+      const ttl = Math.min(LONGEST_KEPT, identity.expiresAt - this.clock.epochMs());
+      const size = 3 * Buffer.byteLength(JSON.stringify(answer));
+      this.#answers.set(key, answer, { ttl: Math.max(1, ttl), size });
+      return answer;
     });
   }
 }

@@ -103,8 +103,10 @@ export class IdentityCookie {
   /**
    * Keeps an active user logged in: once half of `identityTtl` has passed, the identity is sealed anew, until `absoluteTtl` after the
    * login. The cookie is added when the head of the reply is written, unless the login has ended by then.
+   *
+   * @param endsAt end of the login, in ms since 1970
    */
-  async renew(http: HttpContext, { identity, tenant, endsAt = 0 }: SessionState): Promise<void> {
+  async renew(http: HttpContext, { identity, tenant }: SessionState, endsAt: number): Promise<void> {
     const { identityTtl, absoluteTtl } = this.#settings;
     const now = this.clock.epochMs();
     const isDue = identity.expiresAt - now <= identityTtl / 2 && identity.expiresAt < endsAt;

@@ -1,5 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { ExhibitorError } from '../errors/exhibitor.error.js';
+import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import type { HttpContext } from '../http/http-context.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
@@ -61,27 +61,21 @@ export class IdentityReader {
 
   async #readCookie(http: HttpContext, tenantKey?: string): Promise<SessionState | undefined> {
     const received = await this.cookie.read(http);
-    const tenant = received && (await this.#tenantOf(received.identity, tenantKey));
-    if (!received || !tenant) {
-      return undefined;
+    const state = received && (await this.#check(received.identity, 'cookie', tenantKey));
+    if (received && state) {
+      await this.cookie.renew(http, state, received.endsAt);
     }
-    const { identity, endsAt } = received;
-    const state: SessionState = { identity, tenant, mode: 'cookie', endsAt };
-    await this.cookie.renew(http, state);
     return state;
   }
 
   async #readHost(http: HttpContext, tenantKey?: string): Promise<SessionState | undefined> {
     const identity = readHostUser(http);
-    const tenant = identity && (await this.#tenantOf(identity, tenantKey));
-    if (identity && tenant) {
-      return { mode: 'host', tenant, identity };
-    }
-    if (identity && (tenantKey ?? identity.tenant) === identity.tenant) {
+    const state = identity && (await this.#check(identity, 'host', tenantKey));
+    if (identity && !state) {
       // The handler of a public page must not take this one for a user.
       http.request.user = undefined;
     }
-    return undefined;
+    return state;
   }
 
   async #readBearer(http: HttpContext, tenantKey?: string): Promise<SessionState | undefined> {
@@ -94,17 +88,20 @@ export class IdentityReader {
     return { identity, tenant, mode: 'bearer' };
   }
 
-  /** The tenant of an identity that counts: it belongs to the tenant of the request, and has neither expired nor ended. */
-  async #tenantOf(identity: ExhibitorIdentity, tenantKey: string | undefined): Promise<Tenant | undefined> {
-    if (tenantKey !== undefined && tenantKey !== identity.tenant) {
-      return undefined;
-    }
+  /** The identity counts where it belongs to the tenant of the request, and has neither expired nor ended. */
+  async #check(
+    identity: ExhibitorIdentity,
+    mode: SessionMode,
+    tenantKey: string = identity.tenant,
+  ): Promise<SessionState | undefined> {
     try {
-      const tenant = await this.tenants.find(identity.tenant);
+      const tenant = await this.tenants.find(tenantKey);
       const isOwn = isIdentityOf(tenant, identity, this.clock.epochMs());
-      return isOwn && !(await this.ended.has(identity, tenant.registration)) ? tenant : undefined;
+      return isOwn && !(await this.ended.has(identity, tenant.registration))
+        ? { identity, tenant, mode }
+        : undefined;
     } catch (error) {
-      if (error instanceof ExhibitorError && error.code === 'unknown_tenant') {
+      if (isExhibitorError(error) && error.code === 'unknown_tenant') {
         return undefined;
       }
       throw error;

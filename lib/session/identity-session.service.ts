@@ -6,7 +6,6 @@ import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js
 import { isRecord } from '../model/json-values.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import type { SessionMode } from '../options/exhibitor-options.interface.js';
-import type { ExhibitorSettings } from '../options/exhibitor-settings.js';
 import { EndedLogins } from '../store/ended-logins.service.js';
 import { Sealer } from '../store/sealer.service.js';
 import type { Tenant } from '../tenants/tenant.js';
@@ -39,7 +38,8 @@ export interface NewLogin {
 @Injectable()
 export class IdentitySession {
   readonly #modes: readonly SessionMode[];
-  readonly #settings: ExhibitorSettings['cookies'];
+  /** Longest time that a login lives, in ms. */
+  readonly #longest: number;
   readonly #cookies: OwnCookies;
 
   constructor(
@@ -50,7 +50,7 @@ export class IdentitySession {
     @Inject(Clock) private readonly clock: Clock,
   ) {
     this.#modes = settings.session;
-    this.#settings = settings.cookies;
+    this.#longest = settings.cookies.absoluteTtl;
     this.#cookies = new OwnCookies(settings.cookies);
   }
 
@@ -58,7 +58,7 @@ export class IdentitySession {
   async former(http: HttpContext): Promise<FormerLogin[]> {
     const user = this.#modes.includes('host') ? readHostUser(http) : undefined;
     // The identity of a host may have no end.
-    const latest = this.clock.epochMs() + this.#settings.absoluteTtl;
+    const latest = this.clock.epochMs() + this.#longest;
     const ofHost = user === undefined ? [] : [{ id: user.id, endsAt: Math.min(user.expiresAt, latest) }];
     const ofCookies = await this.cookie.readAll(http);
     return [...ofHost, ...ofCookies.map(({ identity, endsAt }) => ({ id: identity.id, endsAt }))];
@@ -81,9 +81,7 @@ export class IdentitySession {
         { path: 'session', expected: "'bearer' has no login: add 'cookie' or 'host'" },
       ]);
     }
-    const { identityTtl, absoluteTtl } = this.#settings;
-    // A cookie is sealed anew until `absoluteTtl` after the login; the identity of a host ends with its login.
-    const endsAt = mode === 'cookie' ? identity.expiresAt - identityTtl + absoluteTtl : identity.expiresAt;
+    const endsAt = this.clock.epochMs() + this.#longest;
     // Before the new one is kept: Passport sets it as the user of the request.
     const replaced = [...former, ...(await this.former(http))];
     if (mode === 'host') {
@@ -94,7 +92,7 @@ export class IdentitySession {
     // Last: no ID token is kept of a login that fails.
     await this.#keepIdToken(http, tenant, { id: identity.id, idToken }, endsAt);
     await this.#end(replaced);
-    return { identity, tenant, mode, endsAt };
+    return { identity, tenant, mode };
   }
 
   /** The user of the browser, unless a logout ended the login before. Not compared with its tenant, which may be slow to find. */

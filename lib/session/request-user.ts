@@ -13,8 +13,6 @@ export interface SessionState {
   tenant: Tenant;
   /** Where the identity was found. */
   mode: SessionMode;
-  /** End of the login, in ms since 1970, where its cookie may be sealed anew until then. */
-  endsAt?: number;
 }
 
 /** The sessions of the users that guards have set as `request.user`. */

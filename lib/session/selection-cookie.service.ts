@@ -13,9 +13,15 @@ const MAX_BYTES = 500;
 const MAX_SELECTIONS = 20;
 
 /** Whose they are, then the chosen exhibitor by event, the newest last. */
-const content = v.tuple([v.string(), v.array(v.tuple([v.string(), v.string()]))]);
+const selectionCookie = v.pipe(
+  v.string(),
+  v.maxLength(MAX_BYTES),
+  v.transform((encoded) => Buffer.from(encoded, 'base64url').toString()),
+  v.parseJson(),
+  v.tuple([v.string(), v.array(v.tuple([v.string(), v.string()]))]),
+);
 
-type Selections = v.InferOutput<typeof content>[1];
+type Selections = v.InferOutput<typeof selectionCookie>[1];
 
 /**
  * The exhibitors that a user has chosen, by event, in a cookie of their own. It is not sealed: each request checks a choice against
@@ -56,18 +62,20 @@ export class SelectionCookie {
     if (selections.length === 0) {
       this.#cookies.clear(http, 'selection', attributes);
     } else {
-      this.#cookies.set(http, 'selection', encodeToFit(session, selections), attributes, this.#ttl);
+      this.#cookies.set(
+        http,
+        'selection',
+        encodeToFit(session, selections.slice(-MAX_SELECTIONS)),
+        attributes,
+        this.#ttl,
+      );
     }
   }
 
   /** Anything that is not ours counts as none chosen. */
   #selections(http: HttpContext, session: SessionState): Selections {
-    const encoded = this.#cookies.held(http, 'selection', isSecureHost(session));
-    if (encoded === undefined) {
-      // Most requests: to parse nothing would throw, which takes 30 µs.
-      return [];
-    }
-    const { success, output } = v.safeParse(content, encoded.length > MAX_BYTES ? undefined : parse(encoded));
+    const sent = this.#cookies.held(http, 'selection', isSecureHost(session));
+    const { success, output } = v.safeParse(selectionCookie, sent);
     return success && output[0] === ownerOf(session) ? output[1] : [];
   }
 }
@@ -76,26 +84,16 @@ function isSecureHost({ tenant }: SessionState): boolean {
   return isSecure(tenant.login?.redirectUri);
 }
 
+/** Without the oldest that do not fit. */
 function encodeToFit(session: SessionState, selections: Selections): string {
-  const start = Math.max(0, selections.length - MAX_SELECTIONS);
-  for (let oldest = start; oldest < selections.length; oldest += 1) {
-    const json = JSON.stringify([ownerOf(session), selections.slice(oldest)]);
-    const encoded = Buffer.from(json).toString('base64url');
-    if (encoded.length <= MAX_BYTES) {
-      return encoded;
-    }
+  if (selections.length === 0) {
+    throw new ExhibitorError('invalid_argument', 'exhibitorId: is too long to be kept in a cookie', {
+      tenant: session.tenant.key,
+    });
   }
-  throw new ExhibitorError('invalid_argument', 'exhibitorId: is too long to be kept in a cookie', {
-    tenant: session.tenant.key,
-  });
-}
-
-function parse(encoded: string): unknown {
-  try {
-    return JSON.parse(Buffer.from(encoded, 'base64url').toString());
-  } catch {
-    return undefined;
-  }
+  const json = JSON.stringify([ownerOf(session), selections]);
+  const encoded = Buffer.from(json).toString('base64url');
+  return encoded.length <= MAX_BYTES ? encoded : encodeToFit(session, selections.slice(1));
 }
 
 function ownerOf({ identity: { tenant, issuer, subject } }: SessionState): string {

@@ -33,10 +33,12 @@ import {
   type SessionRequest,
 } from '../support/host.js';
 import { useClosing, useHost, useSandbox } from '../support/lifetimes.js';
+import { loggedLines } from '../support/logged-lines.js';
 import { Visitor } from '../support/visitor.js';
 import { answerOf, bodyOf, idsOf, logOut, refused, signIn } from './signed-in.js';
 
 const sandbox = await useSandbox();
+const logged = loggedLines();
 
 type Members = Partial<Record<keyof ExhibitorIdentity, unknown>>;
 
@@ -148,7 +150,9 @@ describe.each(['express', 'fastify'] as const)("session: 'host' on %s", (kind) =
     );
     user = identity({ expiresAt: undefined, redirectUri: storing.callback });
     // Nothing removes the identity here; the login has ended all the same.
-    expect((await logOut(new Visitor(), storing)).status).toBe(500);
+    expect(answerOf(await logOut(new Visitor(), storing))).toEqual(refused(500, 'configuration_invalid'));
+    expect(logged.errors.join()).toContain('ExhibitorLogoutGuard.removeIdentity of your own');
+    expect((await new Visitor().visit(`${storing.url}/me`)).status).toBe(401);
     // Two hours more, for clocks that are set back.
     expect(ttls).toHaveLength(1);
     expect(Math.abs((ttls[0] ?? 0) - 36_000_000 - 7_200_000)).toBeLessThan(1_000);
@@ -173,6 +177,8 @@ describe.each(['express', 'fastify'] as const)("session: 'host' on %s", (kind) =
   });
 
   it('treats a person of another tenant as not logged in', async () => {
+    // Nothing but the key of the tenant differs.
+    user = atLeast();
     expect((await get('/me', { 'x-tenant': 'acme' }))[0]).toBe(200);
     expect((await get('/me', { 'x-tenant': 'globex' }))[0]).toBe(401);
   });
