@@ -38,6 +38,9 @@ export interface LoginRoutes {
   backChannelLogout?: boolean;
 }
 
+/** No pattern and no dot segment, which browsers and routers would read differently. */
+const PATH = /^\/?((:[a-z_]\w*|[\w~-][\w.~-]*)(\/|$))+$/i;
+
 /** Leaves `me` to the guard after it: a global one might require an event, look exhibitors up, or redirect to the login. */
 class ExemptFromGlobalGuards extends RouteGuard {
   override canActivate(): boolean {
@@ -45,9 +48,18 @@ class ExemptFromGlobalGuards extends RouteGuard {
   }
 }
 
-/** The controllers of these routes. */
+/**
+ * The controllers of these routes.
+ *
+ * @throws {ConfigurationError} for another `routes.path`
+ */
 export function loginRoutes(routes: string | LoginRoutes): Type[] {
   const { path, guards = {}, backChannelLogout } = typeof routes === 'string' ? { path: routes } : routes;
+  if (typeof path !== 'string' || !PATH.test(path)) {
+    throw new ConfigurationError([
+      { path: 'routes.path', expected: "must be a path such as 'auth' or ':tenant/auth'" },
+    ]);
+  }
 
   // Handlers reply by the adapter: no interceptor of the host may hide an address to go to, nor cache who is logged in.
   @Controller({ path, version: VERSION_NEUTRAL })

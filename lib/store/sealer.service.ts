@@ -71,6 +71,9 @@ function parseUnsealed(text: string): Unsealed | undefined {
 /** Longest value that is opened, in characters: 1 MiB. Whoever can write to the store can leave a value of any length there. */
 const LONGEST = 1_048_576;
 
+/** Parts of a JWE in compact form. */
+const PARTS = 5;
+
 /** A key for JWE in compact form with `dir` and A256GCM (RFC 7516 §3.1). Loads jose when it is first used. */
 class SealingKey {
   readonly #secret: Uint8Array;
@@ -93,9 +96,12 @@ class SealingKey {
       .encrypt(this.#secret);
   }
 
-  /** The text; `undefined` where it was not sealed with this key or was changed. */
+  /** The text; `undefined` where it was not sealed with this key or was changed, be it a bit that decoders ignore. */
   async open(sealed: string): Promise<string | undefined> {
     if (sealed.length > LONGEST || !sealed.startsWith(`${this.#header}..`)) {
+      return undefined;
+    }
+    if (!sealed.split('.', PARTS + 1).every(isCanonical)) {
       return undefined;
     }
     const { compactDecrypt } = await import('jose');
@@ -106,4 +112,9 @@ class SealingKey {
       return undefined;
     }
   }
+}
+
+/** Decoders ignore what is not base64url, so that the encoded form must be compared. */
+function isCanonical(part: string): boolean {
+  return Buffer.from(part, 'base64url').toString('base64url') === part;
 }

@@ -485,3 +485,28 @@ describe('a redirectUri with another path than the callback', () => {
     expect(lines.all).toEqual([]);
   });
 });
+
+it('routes that are no path are refused', () => {
+  const paths = [
+    '',
+    '/',
+    '//',
+    'auth//',
+    '//auth',
+    'a//b',
+    'a/..',
+    ':',
+    'auth?x',
+    'au th',
+    '*auth',
+    '../auth',
+    7,
+  ];
+  for (const path of [...paths, undefined]) {
+    const routes = { path } as LoginRoutes;
+    const expected = "must be a path such as 'auth' or ':tenant/auth'";
+    expect(() => ExhibitorModule.forRootAsync({ routes, useFactory: () => ({}) as never })).toThrow(
+      expect.objectContaining({ problems: [{ path: 'routes.path', expected }] }),
+    );
+  }
+});

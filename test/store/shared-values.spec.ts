@@ -87,12 +87,21 @@ describe('values in a shared store', () => {
       .map((part, at) => (at === index ? `${part.startsWith('A') ? 'B' : 'A'}${part.slice(1)}` : part))
       .join('.');
 
+  const ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_';
+  const nextOf = (character: string): string => ALPHABET[ALPHABET.indexOf(character) + 1] ?? '';
+
   it.each<[string, (sealed: string) => string | Promise<string>]>([
     ['is empty', () => ''],
     ['is no JWE', () => 'a.b.c.d.e'],
     ['is JSON', () => '{"until":9e15,"value":1}'],
     ['is cut short', (sealed) => sealed.slice(0, -3)],
     ['has a part more', (sealed) => `${sealed}.`],
+    ['is padded', (sealed) => `${sealed}==`],
+    // A tag of 16 bytes leaves 4 bits of its last character over.
+    [
+      'ends in another character of the same bytes',
+      (sealed) => sealed.slice(0, -1) + nextOf(sealed.slice(-1)),
+    ],
     ...[0, 1, 2, 3, 4].map((part): [string, (sealed: string) => string] => [
       `was changed in its part ${part}`,
       withChanged(part),
