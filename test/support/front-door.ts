@@ -19,7 +19,7 @@ export async function useFrontDoor(): Promise<{ sandbox: ExhibitorSandbox; door:
 export const AUDIENCE = 'portal-api';
 
 /** The identity provider of a sandbox, with access tokens and userinfo replies of the tests. */
-export class FrontDoor {
+class FrontDoor {
   /** The userinfo reply for a token; 401 without an entry. */
   readonly userinfo = new Map<string, Record<string, unknown> | number>();
   /** Tokens of the requests to userinfo. */
