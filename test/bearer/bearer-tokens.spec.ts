@@ -2,7 +2,7 @@ import { createHash, randomBytes, randomUUID } from 'node:crypto';
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import { decodeJwt, generateKeyPair, SignJWT, UnsecuredJWT, type JWTPayload } from 'jose';
+import { decodeJwt, SignJWT, UnsecuredJWT, type JWTPayload } from 'jose';
 import {
   TenantRegistry,
   TokenValidator,
@@ -12,22 +12,20 @@ import {
   type ValidateOptions,
 } from '../../lib/index.js';
 import { BearerIdentities } from '../../lib/session/bearer-identities.service.js';
-import type { ExhibitorSandbox } from '../../lib/testing/index.js';
 import { bodyOf, signIn } from '../guards/signed-in.js';
 import { expectError, logOut } from '../login/journey.js';
 import { namedSnippets } from '../structure/readme.js';
 import { clockOf } from '../support/clock.js';
-import { AUDIENCE, type FrontDoor, withFrontDoor } from '../support/front-door.js';
+import { AUDIENCE, useFrontDoor } from '../support/front-door.js';
 import { COOKIE_SECRET, startHost, type Host, type HostKind } from '../support/host.js';
 import type { OtherOptions, TenantsOption } from '../support/module-options.js';
+import { KEYS } from '../support/provider-keys.js';
 import { loadSnippets } from '../support/snippets.js';
 import { publicPemOf } from '../support/sandbox.js';
 import { traced } from '../support/traced-requests.js';
 import { Visitor, type Reply, type VisitOptions } from '../support/visitor.js';
 
-let sandbox: ExhibitorSandbox;
-let door: FrontDoor;
-withFrontDoor((opened) => ({ sandbox, door } = opened));
+const { sandbox, door } = await useFrontDoor();
 const hosts: Host[] = [];
 beforeEach(() => {
   sandbox.clearRequests();
@@ -169,12 +167,12 @@ describe("session: 'bearer'", () => {
   });
 
   it('refuses a token that another key signed, no key or a MAC, that was changed, or that is none', async () => {
-    const { privateKey } = await generateKeyPair('EdDSA', { crv: 'Ed25519' });
+    const { privateKey } = KEYS.attacker;
     const [header, , signature] = (await door.mint()).split('.');
     const changed = Buffer.from(JSON.stringify(door.claims({ sub: 'mallory' }))).toString('base64url');
-    const mac = new SignJWT(door.claims()).setProtectedHeader({ alg: 'HS256', kid: 'front-door' });
+    const mac = new SignJWT(door.claims()).setProtectedHeader({ alg: 'HS256' });
     for (const [token, reason] of [
-      [await door.mint({}, { key: privateKey }), 'signature'],
+      [await door.mint({}, { privateKey }), 'signature'],
       [`${header}.${changed}.${signature}`, 'signature'],
       [new UnsecuredJWT(door.claims()).encode(), 'algorithm'],
       [await mac.sign(new TextEncoder().encode(publicPemOf(sandbox))), 'algorithm'],

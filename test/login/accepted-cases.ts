@@ -1,18 +1,15 @@
 import { expect } from '@jest/globals';
 import { KEYS } from '../support/provider-keys.js';
-import { changes, set, without, type Script, type TokenChange } from '../support/provider-script.js';
+import {
+  changes,
+  set,
+  without,
+  type ReplyChange,
+  type Script,
+  type TokenChange,
+} from '../support/provider-script.js';
 import { CLIENT_ID, CLIENT_SECRET, type ScriptedProvider, type LoginOverrides } from '../support/provider.js';
-import { Visitor } from '../support/visitor.js';
 import type { Flow } from './flows.js';
-import { expectAccepted, toHost, toProvider, type Start } from './journey.js';
-
-/** The host of a case, in this process or in another. */
-export interface CaseHost extends Start {
-  /** Query of the login route, where the host serves several tenants. */
-  query?: string;
-  /** Moves the monotonic clock of the host. */
-  skip(ms: number): unknown;
-}
 
 /** A login that must be accepted. */
 export interface AcceptedCase {
@@ -20,8 +17,6 @@ export interface AcceptedCase {
   what: string;
   script?: Script;
   login?: LoginOverrides | ((provider: ScriptedProvider) => LoginOverrides);
-  /** Runs instead of a plain login. */
-  run?: (host: CaseHost, provider: ScriptedProvider) => Promise<void>;
   /** Checks the requests to the provider. */
   seen?: (provider: ScriptedProvider) => void;
 }
@@ -113,7 +108,7 @@ const userinfo: readonly AcceptedCase[] = [
   },
 ];
 
-const keys: readonly AcceptedCase[] = [
+const keyCases = (): readonly AcceptedCase[] => [
   { id: '-idtoken-sig-rs256', what: 'RS256', script: {} },
   { what: 'PS256', script: tokens({ key: KEYS.ps256 }) },
   { what: 'ES256', script: tokens({ key: KEYS.es256 }) },
@@ -130,47 +125,18 @@ const keys: readonly AcceptedCase[] = [
       keys: changes({ keys: [null, 7, {}, { kty: 'LMS' }, { kty: 'RSA', n: '?' }, KEYS.rs256.jwk] }),
     },
   },
-  { id: '-signing-key-rotation', what: 'a new key behind a JWKS URL', login: jwksUrl, run: rotate },
   {
-    id: '-signing-key-rotation-just-before-signing',
-    what: 'a new key while a login is under way',
+    id: '-signing-key-rotation',
+    what: 'a new key behind a JWKS URL, which appeared right after the keys were fetched',
     login: jwksUrl,
-    run: rotateUnderWay,
+    script: { ...tokens({ key: KEYS.next }), keys: afterTheFirst(changes({ keys: [KEYS.next.jwk] })) },
   },
 ];
 
-async function rotate(host: CaseHost, provider: ScriptedProvider): Promise<void> {
-  await expectAccepted(host, host.query);
-  await withNextKey(host, provider, () => expectAccepted(host, host.query));
-}
-
-async function rotateUnderWay(host: CaseHost, provider: ScriptedProvider): Promise<void> {
-  await expectAccepted(host, host.query);
-  const visitor = new Visitor();
-  const arrival = await toProvider(visitor, host, host.query);
-  await withNextKey(host, provider, async () => {
-    expect((await toHost(visitor, arrival)).status).toBe(303);
-  });
-}
-
-/** Publishes and signs with another key, 30 s after the keys were fetched last. */
-async function withNextKey(
-  host: CaseHost,
-  provider: ScriptedProvider,
-  login: () => Promise<unknown>,
-): Promise<void> {
-  const before = { jwks: provider.jwks, key: provider.key };
-  const { next } = KEYS;
-  provider.jwks = { keys: [next.jwk, ...before.jwks.keys] };
-  provider.key = next;
-  await host.skip(30_001);
-  const fetched = provider.count('/connect/jwks');
-  try {
-    await login();
-    expect(provider.count('/connect/jwks')).toBe(fetched + 1);
-  } finally {
-    Object.assign(provider, before);
-  }
+/** Leaves the first reply as it is. */
+function afterTheFirst(change: ReplyChange): ReplyChange {
+  let isFirst = true;
+  return (reply) => (isFirst ? void (isFirst = false) : change(reply));
 }
 
 /** Cases that every flow accepts. */
@@ -211,6 +177,6 @@ export function acceptedCasesIn(flow: Flow): AcceptedCase[] {
     ...authentication,
     ...claims,
     ...userinfo,
-    ...keys,
+    ...keyCases(),
   ];
 }

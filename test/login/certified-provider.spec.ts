@@ -1,75 +1,33 @@
-/** Logins and logouts at a certified provider: that of the sandbox, and the package with its own paths. */
-import { createPublicKey } from 'node:crypto';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import { jwtVerify } from 'jose';
-import {
-  TokenService,
-  type LoginOptions,
-  type LoginParameters,
-  type TenantOptions,
-} from '../../lib/index.js';
-import type { ExhibitorSandbox } from '../../lib/testing/index.js';
+/** Logins and logouts at a certified provider: that of the sandbox. */
+import { afterAll, afterEach, describe, expect, it } from '@jest/globals';
+import type { LoginOptions, LoginParameters } from '../../lib/index.js';
 import { BoothController } from '../support/booth.controller.js';
-import { CertifiedProvider } from '../support/certified-provider.js';
 import { COOKIE_SECRET, startHost, type Host } from '../support/host.js';
-import { KEYS, type SigningKey } from '../support/provider-keys.js';
-import { startSandbox } from '../support/sandbox.js';
+import { useSandbox } from '../support/lifetimes.js';
 import { formFields, Visitor, type Reply } from '../support/visitor.js';
 import { beginWith, ChoosingController } from './choosing.controller.js';
 import { identityOf, isLoggedIn, logOut } from './journey.js';
 
-const LOGIN_KEY = KEYS.es256;
-const API_KEY = KEYS.next;
-
-const clientWith = (key: SigningKey) => ({
-  token_endpoint_auth_method: 'private_key_jwt' as const,
-  token_endpoint_auth_signing_alg: key.alg as 'RS256',
-  jwks: { keys: [{ ...key.jwk }] },
-});
-
-let sandbox: ExhibitorSandbox;
-let certified: CertifiedProvider;
+const sandbox = await useSandbox();
 const hosts: Host[] = [];
-beforeAll(async () => {
-  sandbox = await startSandbox();
-  certified = await CertifiedProvider.start([
-    { client_id: 'web', ...clientWith(LOGIN_KEY) },
-    {
-      client_id: 'api',
-      grant_types: ['client_credentials'],
-      response_types: [],
-      redirect_uris: [],
-      scope: 'idp_api',
-      ...clientWith(API_KEY),
-    },
-  ]);
-});
 afterEach(() => sandbox.signInAs(undefined));
-afterAll(async () => {
-  await Promise.all(hosts.map((host) => host.close()));
-  await Promise.all([sandbox?.stop(), certified?.stop()]);
-});
+afterAll(() => Promise.all(hosts.map((host) => host.close())));
 
-async function startWith(tenant: (redirectUri: string) => TenantOptions, cookieName?: string): Promise<Host> {
-  const controllers = [BoothController, ChoosingController];
-  const cookies = { name: cookieName };
+async function start(
+  login: Partial<LoginOptions> = {},
+  { publicClient = false, cookieName }: { publicClient?: boolean; cookieName?: string } = {},
+): Promise<Host> {
   const host = await startHost({
-    controllers,
-    options: (redirectUri) => ({ tenant: tenant(redirectUri), secrets: [COOKIE_SECRET], cookies }),
+    controllers: [BoothController, ChoosingController],
+    options: (redirectUri) => {
+      const options = sandbox.tenantOptions('acme', { redirectUri, publicClient });
+      const tenant = { ...options, login: { ...options.login, ...login } };
+      return { tenant, secrets: [COOKIE_SECRET], cookies: { name: cookieName } };
+    },
   });
   hosts.push(host);
   return host;
 }
-
-/** A host at the sandbox. */
-const start = (
-  login: Partial<LoginOptions> = {},
-  { publicClient = false, cookieName }: { publicClient?: boolean; cookieName?: string } = {},
-): Promise<Host> =>
-  startWith((redirectUri) => {
-    const options = sandbox.tenantOptions('acme', { redirectUri, publicClient });
-    return { ...options, login: { ...options.login, ...login } };
-  }, cookieName);
 
 /** Logs in and stops at the start page of the host, or at the login page. */
 const follow = (visitor: Visitor, { url }: Host): Promise<Reply> =>
@@ -77,54 +35,11 @@ const follow = (visitor: Visitor, { url }: Host): Promise<Reply> =>
 
 /** Expects a login as this person, without the login page. */
 async function expectLogin(visitor: Visitor, host: Host, subject: string): Promise<void> {
-  sandbox.signInAs(subject === 'pat' ? undefined : subject);
+  sandbox.signInAs(subject);
   await follow(visitor, host);
   sandbox.signInAs(undefined);
   expect(await identityOf(visitor, host)).toMatchObject({ subject, email: `${subject}@example.com` });
 }
-
-/** The assertion of the last token request, verified with its key. */
-async function lastAssertion({ publicKey }: SigningKey) {
-  const { form, authorization } = certified.tokenRequests.at(-1) ?? {};
-  expect([authorization, form?.has('client_secret')]).toEqual([undefined, false]);
-  expect(form?.get('client_assertion_type')).toBe('urn:ietf:params:oauth:client-assertion-type:jwt-bearer');
-  const key = createPublicKey(publicKey.export({ type: 'spki', format: 'pem' }));
-  return jwtVerify(form?.get('client_assertion') ?? '', key);
-}
-
-it('private_key_jwt authenticates a login by discovery and the API client, each with its audience', async () => {
-  const { url } = certified;
-  const pem = LOGIN_KEY.privateKey.export({ type: 'pkcs8', format: 'pem' }).toString();
-  const host = await startWith((redirectUri) => ({
-    tenantId: 't',
-    baseUrl: url,
-    authUrl: url,
-    endpoints: { token: `${url}/token` },
-    clientId: 'api',
-    clientAuth: { privateKey: API_KEY.privateKey, kid: API_KEY.kid },
-    login: {
-      clientId: 'web',
-      clientAuth: { privateKey: pem },
-      redirectUri,
-      issuer: url,
-      discovery: true,
-    },
-  }));
-  await expectLogin(new Visitor(), host, 'pat');
-  const { protectedHeader, payload } = await lastAssertion(LOGIN_KEY);
-  expect(protectedHeader).toEqual({ alg: 'ES256', typ: 'client-authentication+jwt' });
-  const [jti, iat] = [expect.any(String), expect.any(Number)];
-  expect(payload).toEqual({ iss: 'web', sub: 'web', aud: url, jti, iat, exp: Number(payload.iat) + 60 });
-
-  const tokens = host.app.get(TokenService);
-  await expect(tokens.getToken()).resolves.toMatchObject({ tokenType: 'Bearer' });
-  const first = await lastAssertion(API_KEY);
-  expect(first.protectedHeader).toEqual({ alg: 'RS256', typ: 'JWT', kid: API_KEY.kid });
-  expect(first.payload).toMatchObject({ iss: 'api', sub: 'api', aud: `${url}/token` });
-  await tokens.invalidate();
-  await tokens.getToken();
-  expect((await lastAssertion(API_KEY)).payload.jti).not.toBe(first.payload.jti);
-});
 
 it('the parameters of a login probe in silence, log in as somebody else, and ask again', async () => {
   const host = await start();

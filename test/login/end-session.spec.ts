@@ -87,7 +87,7 @@ describe('a logout at the provider', () => {
     expect(await isLoggedIn(visitor, plain)).toBe(false);
   });
 
-  it('keeps no ID token of a login that fails, as one whose identity is too large', async () => {
+  it('keeps no ID token of a login that fails, as one whose subject is too long for its cookie', async () => {
     const visitor = new Visitor();
     provider.script = says({ sub: 'x'.repeat(5_000) });
     expectRefusal(await logIn(visitor, host), 'provider');

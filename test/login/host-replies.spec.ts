@@ -126,6 +126,9 @@ describe.each(['express', 'fastify'] as const)('the replies of the login routes 
       expect(reply?.headers.get('cache-control')).toBe('no-store');
       expect(reply?.headers.get('referrer-policy')).toBe('no-referrer');
     }
+    for (const reply of [started, finished, left]) {
+      expect(reply?.headers.get('vary')).toContain('Cookie');
+    }
   });
 
   it('refuse a login requested as a subresource, and start one by navigation', async () => {

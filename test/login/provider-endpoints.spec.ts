@@ -1,12 +1,14 @@
+import { createPublicKey } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { Logger } from '@nestjs/common';
+import { jwtVerify } from 'jose';
 import { TokenService, type TenantOptions } from '../../lib/index.js';
 import { clockOf, type MovedClock } from '../support/clock.js';
 import type { Host } from '../support/host.js';
 import { OperatorLines } from '../support/operator-lines.js';
-import { signingKey } from '../support/provider-keys.js';
+import { KEYS as SIGNING_KEYS, signingKey, type SigningKey } from '../support/provider-keys.js';
 import { answers, changes, says, sends, type ReplyChange, type Script } from '../support/provider-script.js';
-import type { LoginOverrides, ScriptedProvider } from '../support/provider.js';
+import { CLIENT_ID, type LoginOverrides, type ScriptedProvider } from '../support/provider.js';
 import { Visitor, type Reply } from '../support/visitor.js';
 import { withProvider } from './hosts.js';
 import {
@@ -149,6 +151,40 @@ describe('discovery', () => {
     provider.script = { metadata, authorization };
     await expectLoginRefused(host, 'issuer');
   });
+});
+
+it('private_key_jwt authenticates a login by discovery and the API client, each with its audience', async () => {
+  const { es256, next } = SIGNING_KEYS;
+  const privateKey = es256.privateKey.export({ type: 'pkcs8', format: 'pem' }).toString();
+  const host = await start({}, (callback) => ({
+    tenant: {
+      ...discovering(callback, { clientSecret: undefined, clientAuth: { privateKey } }),
+      clientSecret: undefined,
+      clientAuth: { privateKey: next.privateKey, kid: next.kid },
+    },
+  }));
+  /** The verified assertion of the last token request. */
+  const assertionAt = (path: string, { publicKey }: SigningKey) => {
+    const { form, headers } = provider.last(path);
+    expect([headers.authorization, form.has('client_secret')]).toEqual([undefined, false]);
+    expect(form.get('client_assertion_type')).toBe('urn:ietf:params:oauth:client-assertion-type:jwt-bearer');
+    const key = createPublicKey(publicKey.export({ type: 'spki', format: 'pem' }));
+    return jwtVerify(form.get('client_assertion') ?? '', key);
+  };
+  const [jti, iat] = [expect.any(String), expect.any(Number)];
+
+  await expectAccepted(host);
+  const ofLogin = await assertionAt('/oauth2/token', es256);
+  expect(ofLogin.protectedHeader).toEqual({ alg: 'ES256', typ: 'client-authentication+jwt' });
+  const login = { iss: CLIENT_ID, sub: CLIENT_ID, aud: provider.url };
+  expect(ofLogin.payload).toEqual({ ...login, jti, iat, exp: Number(ofLogin.payload.iat) + 60 });
+
+  provider.seen.length = 0;
+  await expectApiClientAt(host, '/connect/token');
+  const ofApi = await assertionAt('/connect/token', next);
+  expect(ofApi.protectedHeader).toEqual({ alg: 'RS256', typ: 'JWT', kid: next.kid });
+  const api = { iss: 'hostile-api', sub: 'hostile-api', aud: `${provider.url}/connect/token` };
+  expect(ofApi.payload).toEqual({ ...api, jti, iat, exp: Number(ofApi.payload.iat) + 60 });
 });
 
 const authorizeAt = (address: unknown): ReplyChange => changes({ authorization_endpoint: address });

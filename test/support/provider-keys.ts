@@ -59,7 +59,7 @@ export const KEYS = {
     jwk: { ...rsa.jwk, kid: `${rsa.kid}-ps`, alg: 'PS256' },
   },
   es256: signingKey('ES256'),
-  /** The signing key after a rotation. No sandbox is asked beside it. */
+  /** The signing key after a rotation, and that of the sandbox: a file has only one of the two. */
   next: rsaKey('sandbox'),
   attacker: rsaKey('attacker'),
   attackerEs: signingKey('ES256'),
