@@ -30,7 +30,8 @@ beforeAll(async () => {
 beforeEach(() => sandbox.clearRequests());
 afterAll(() => intermediary?.stop());
 
-const ANOTHER_RESOURCE = [
+/** They lead to another resource there, or cannot be part of a request. */
+const REFUSED = [
   `world-2026/contactEmail/${SAM}`,
   `world-2026%2FcontactEmail%2F${SAM}`,
   `world-2026／contactEmail／${SAM}`,
@@ -39,6 +40,10 @@ const ANOTHER_RESOURCE = [
   'world-2026%3F',
   'world-2026#',
   'world-2026;x',
+  'a\u0000b',
+  'a\nb',
+  'a\u0085',
+  'x'.repeat(129),
 ];
 
 describe('a service behind an intermediary that decodes paths', () => {
@@ -72,10 +77,10 @@ describe('a guard before such a service', () => {
     }),
   );
 
-  it('answers 400 for such an event id, and sends nothing', async () => {
+  it('answers 400 for an event id that cannot be one, and sends nothing', async () => {
     const visitor = await signIn(sandbox, host);
     sandbox.clearRequests();
-    for (const eventId of ANOTHER_RESOURCE.map(encodeURIComponent)) {
+    for (const eventId of REFUSED.map(encodeURIComponent)) {
       for (const path of [
         `/events/${eventId}/mine`,
         `/mine?eventId=${eventId}`,

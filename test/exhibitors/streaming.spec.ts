@@ -61,6 +61,9 @@ describe('a whole event', () => {
 
   it('reports a wrong argument through the Observable, or by the first step of the iteration', async () => {
     for (const call of [
+      all(acme().list('..')),
+      all(acme().list(WORLD, { page: 0 })),
+      all(acme().lookup(WORLD, 'sam at example.com')),
       all(acme().pages('..')),
       all(acme().stream(WORLD, { prefetch: 17 })),
       all(acme().snapshot(WORLD, { attempts: 0 })),

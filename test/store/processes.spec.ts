@@ -3,6 +3,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import type { ExhibitorModuleOptions, TenantOptions } from '../../lib/index.js';
 import { clockOf } from '../support/clock.js';
 import { COOKIE_SECRET, startHost, type Host, type HostKind } from '../support/host.js';
+import { useHost } from '../support/lifetimes.js';
 import { loggedLines } from '../support/logged-lines.js';
 import { ScriptedProvider } from '../support/provider.js';
 import { Visitor, type Reply } from '../support/visitor.js';
@@ -17,14 +18,12 @@ const LOGIN_TTL = 600_000;
 const { warnings } = loggedLines();
 const store = new MemoryStore();
 let provider: ScriptedProvider;
-/** Two processes of one host behind a load balancer: the same options, the same callback, one store. */
-let one: Host;
-let other: Host;
 beforeAll(async () => {
   provider = await ScriptedProvider.start();
-  one = await startProcess('express');
-  other = await startProcess('fastify', one.callback);
 });
+/** Two processes of one host behind a load balancer: the same options, the same callback, one store. */
+const one = useHost(() => startProcess('express'));
+const other = useHost(() => startProcess('fastify', one.callback));
 beforeEach(() => {
   store.raw.clear();
   store.calls = 0;
@@ -35,10 +34,7 @@ afterEach(async () => {
   // Longer than a store that failed rests, and than the time between two equal warnings.
   [one, other].forEach(({ app }) => clockOf(app).skip(61_000, ['now']));
 });
-afterAll(async () => {
-  await Promise.all([one?.close(), other?.close()]);
-  await provider?.stop();
-});
+afterAll(() => provider?.stop());
 
 function start(
   options: (callback: string) => ExhibitorModuleOptions,
@@ -193,18 +189,16 @@ describe('a logout that the store has not taken', () => {
 describe('a logout while the tenant cannot be found', () => {
   type Source = (options: TenantOptions) => TenantOptions | undefined | Promise<TenantOptions | undefined>;
   let source: Source = (options) => options;
-  let host: Host;
-  beforeAll(async () => {
-    host = await start((callback) => ({
+  const host = useHost(() =>
+    start((callback) => ({
       // Asked for at each request.
       tenants: { find: () => source(provider.tenantOptions(callback)) },
       allowedOrigins: () => true,
       resolveTenant: ({ url }) => (url.includes('/auth/login') ? 'acme' : undefined),
       tenantCache: { ttl: 1 },
       http: { deadline: 1_000 },
-    }));
-  });
-  afterAll(() => host?.close());
+    })),
+  );
 
   /** Does something while the source fails. */
   async function whileFailing<T>(failing: Source, work: () => Promise<T>): Promise<T> {
