@@ -48,10 +48,6 @@ describe('a whole event', () => {
     expect(pages.flatMap(({ data }) => data)).toEqual(whole);
   });
 
-  it('fails with not_found where it does not exist', async () => {
-    await expect(all(acme().pages('nowhere'))).rejects.toMatchObject({ code: 'not_found', tenant: 'acme' });
-  });
-
   it('has a deadline for each page', async () => {
     sandbox.failNext('list', { kind: 'delay', ms: 400 }, 3);
     const began = performance.now();

@@ -242,16 +242,6 @@ describe.each(['express', 'fastify'] as const)('a request on %s', (kind) => {
 
 const closing = useClosing();
 
-it('identifies exhibitors by the id that the host answers', async () => {
-  const exhibitorId = ({ booth }: Record<string, unknown>): string => `booth ${String(booth)}`;
-  const host = closing(await start('fastify', { exhibitorId }));
-  const visitor = await signIn(sandbox, host, 'sam.several', { tenant: 'acme' });
-  const at = (path: string): Promise<Reply> => visitor.visit(`${host.url}/events/world-2026/${path}`);
-  const [first] = bodyOf<{ id: string; booth: string }[]>(await at('mine'));
-  expect(bodyOf(await at(`booths/booth%20${first?.booth}`))['id']).toBe(first?.id);
-  expect((await at(`booths/${first?.id}`)).status).toBe(403);
-});
-
 it.each(['cookie', 'host', 'bearer'] as const)(
   "knows no tenant of an empty key, and asks its source for none (session: '%s')",
   async (session) => {

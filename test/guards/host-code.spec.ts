@@ -148,25 +148,10 @@ class AuditedGuard extends ExhibitorGuard {
   }
 }
 
-/** A guard of a host whose members have the names that a guard of this package might use. */
-@Injectable()
-class NamesakeGuard extends ExhibitorIdentityGuard {
-  readonly services = 'of the host';
-
-  setHeaders(): string {
-    return this.services;
-  }
-
-  async run(): Promise<string> {
-    return this.setHeaders();
-  }
-}
-
 const PORTAL = routesOf({
   records: [UseGuards(OwnRecordsGuard)],
   portal: [UseGuards(PortalGuard)],
   wrapped: [UseGuards(WrappedRequestGuard)],
-  namesake: [UseGuards(NamesakeGuard)],
   audited: [UseGuards(AuditedGuard)],
 });
 
@@ -280,13 +265,6 @@ describe('guards in a module of the host', () => {
       'nora.none at default',
       'nora.none has none at world-2026',
     ]);
-  });
-
-  it('let a subclass have members named run and services', async () => {
-    expect((await get('/namesake')).status).toBe(401);
-    const reply = await get('/namesake', 'sam.several');
-    expect(reply.status).toBe(200);
-    expect(reply.headers.get('cache-control')).toBe('private, no-store');
   });
 
   it.each(Object.keys(DECORATORS))(
