@@ -1,8 +1,8 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { firstValueFrom } from 'rxjs';
 import { COOKIE_SECRET, startHost } from '../support/host.js';
 import { useHost, useSandbox } from '../support/lifetimes.js';
-import { startServer, type TestServer } from '../support/server.js';
+import { startServer } from '../support/server.js';
 import { bodyOf, signIn } from '../guards/signed-in.js';
 import { startRestHost } from './rest-host.js';
 import { traced } from '../support/traced-requests.js';
@@ -16,19 +16,16 @@ function decodeFully(path: string): string {
 }
 
 const sandbox = await useSandbox();
-let intermediary: TestServer;
-beforeAll(async () => {
-  intermediary = await startServer(async ({ url = '', headers }, response) => {
-    const [path = '', query] = url.split('?');
-    const target = new URL(`${decodeFully(path)}${query === undefined ? '' : `?${query}`}`, sandbox.url);
-    const { authorization = '', 'x-tenant-id': tenantId } = headers;
-    const reply = await fetch(target, { headers: { authorization, 'x-tenant-id': String(tenantId) } });
-    response.writeHead(reply.status, { 'content-type': String(reply.headers.get('content-type')) });
-    response.end(await reply.text());
-  });
+const intermediary = await startServer(async ({ url = '', headers }, response) => {
+  const [path = '', query] = url.split('?');
+  const target = new URL(`${decodeFully(path)}${query === undefined ? '' : `?${query}`}`, sandbox.url);
+  const { authorization = '', 'x-tenant-id': tenantId } = headers;
+  const reply = await fetch(target, { headers: { authorization, 'x-tenant-id': String(tenantId) } });
+  response.writeHead(reply.status, { 'content-type': String(reply.headers.get('content-type')) });
+  response.end(await reply.text());
 });
 beforeEach(() => sandbox.clearRequests());
-afterAll(() => intermediary?.stop());
+afterAll(() => intermediary.stop());
 
 /** They lead to another resource there, or cannot be part of a request. */
 const REFUSED = [

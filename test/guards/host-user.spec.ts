@@ -35,7 +35,7 @@ import {
 import { useClosing, useHost, useSandbox } from '../support/lifetimes.js';
 import { loggedLines } from '../support/logged-lines.js';
 import { Visitor } from '../support/visitor.js';
-import { answerOf, bodyOf, idsOf, logOut, refused, signIn } from './signed-in.js';
+import { answerOf, bodyOf, hostUser, idsOf, logOut, refused, signIn } from './signed-in.js';
 
 const sandbox = await useSandbox();
 const logged = loggedLines();
@@ -58,16 +58,8 @@ describe.each(['express', 'fastify'] as const)("session: 'host' on %s", (kind) =
   );
 
   const identity = (overrides: Members = {}): object => ({
-    id: 'login-1',
-    issuer: sandbox.url,
-    subject: 'sam.several',
-    email: 'sam.several@example.com',
-    claims: { name: 'Sam Several' },
-    tenant: 'acme',
-    tenantId: sandbox.tenantOptions('acme').tenantId,
-    clientId: 'acme-web',
+    ...hostUser(sandbox.tenantOptions('acme', { redirectUri: host.callback }), 'acme'),
     eventId: 'world-2026',
-    redirectUri: host.callback,
     expiresAt: Date.now() + 60_000,
     ...overrides,
   });

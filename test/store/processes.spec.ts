@@ -1,13 +1,14 @@
 import { createHash } from 'node:crypto';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterAll, afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import type { ExhibitorModuleOptions, TenantOptions } from '../../lib/index.js';
 import { clockOf } from '../support/clock.js';
 import { COOKIE_SECRET, startHost, type Host, type HostKind } from '../support/host.js';
 import { useHost } from '../support/lifetimes.js';
 import { loggedLines } from '../support/logged-lines.js';
 import { ScriptedProvider } from '../support/provider.js';
-import { Visitor, type Reply } from '../support/visitor.js';
+import { Visitor } from '../support/visitor.js';
 import { eventually } from '../support/wait.js';
+import { logOut } from '../guards/signed-in.js';
 import { copyOf, expectRefusal, identityOf, logIn, toHost, toProvider } from '../login/journey.js';
 import { MemoryStore } from './memory-store.js';
 
@@ -17,10 +18,7 @@ const LOGIN_TTL = 600_000;
 
 const { warnings } = loggedLines();
 const store = new MemoryStore();
-let provider: ScriptedProvider;
-beforeAll(async () => {
-  provider = await ScriptedProvider.start();
-});
+const provider = await ScriptedProvider.start();
 /** Two processes of one host behind a load balancer: the same options, the same callback, one store. */
 const one = useHost(() => startProcess('express'));
 const other = useHost(() => startProcess('fastify', one.callback));
@@ -34,7 +32,7 @@ afterEach(async () => {
   // Longer than a store that failed rests, and than the time between two equal warnings.
   [one, other].forEach(({ app }) => clockOf(app).skip(61_000, ['now']));
 });
-afterAll(() => provider?.stop());
+afterAll(() => provider.stop());
 
 function start(
   options: (callback: string) => ExhibitorModuleOptions,
@@ -58,10 +56,6 @@ async function loggedIn(host: Host): Promise<Visitor> {
 async function twoLoggedIn(host: Host) {
   const [visitor, stays] = [await loggedIn(host), await loggedIn(host)];
   return { visitor, stays, copy: copyOf(visitor, host) };
-}
-
-function logOut(visitor: Visitor, host: Host, headers: Record<string, string> = {}): Promise<Reply> {
-  return visitor.visit(`${host.url}/auth/logout`, { method: 'POST', headers });
 }
 
 const isLoggedIn = async (visitor: Visitor, host: Host): Promise<boolean> =>
