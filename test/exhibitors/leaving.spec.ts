@@ -3,7 +3,7 @@ import { lastValueFrom, Subject, takeUntil, type Observable } from 'rxjs';
 import { TokenService, type ExhibitorsService, type TenantSource } from '../../lib/index.js';
 import { endOf, microtasks, MOMENTS } from '../support/moments.js';
 import { useHost } from '../support/lifetimes.js';
-import { startRecorder, type Recorder } from '../support/recorder.js';
+import { startRecorder } from '../support/recorder.js';
 import { tenantAt } from '../support/tenant-at.js';
 import { aWhile, eventually } from '../support/wait.js';
 import { honest, startRestHost, type RestHost } from './rest-host.js';
@@ -18,13 +18,8 @@ function answerFirstPages(url: URL): unknown {
   return url.pathname.endsWith('/answering') && page <= ANSWERED_PAGES ? honest(page, 50, 1_000) : undefined;
 }
 
-let service: Recorder;
-beforeAll(async () => {
-  service = await startRecorder(answerFirstPages);
-});
-afterAll(async () => {
-  await service?.stop();
-});
+const service = await startRecorder(answerFirstPages);
+afterAll(() => service.stop());
 beforeEach(() => service.forget());
 
 type Options = { signal?: AbortSignal; deadline?: number };

@@ -52,16 +52,6 @@ describe('list', () => {
     expect(lists()).toHaveLength(2);
   });
 
-  it.each<[string, ListOptions, eventId: string]>([
-    ['eventId', {}, '..'],
-    ['page', { page: 0 }, 'regional-2026'],
-    ['itemsPerPage', { itemsPerPage: 51 }, 'regional-2026'],
-  ])('refuses a wrong %s through the Observable and sends nothing', async (name, options, eventId) => {
-    const failure = { code: 'invalid_argument', message: expect.stringContaining(name) };
-    await expect(list(options, eventId)).rejects.toMatchObject(failure);
-    expect(sandbox.requests).toHaveLength(0);
-  });
-
   it('uses the tenant of a bound view only', async () => {
     const initech = host.exhibitors.forTenant('initech');
     await firstValueFrom(initech.list('regional-2026'));

@@ -1,10 +1,8 @@
 /** The recipe of docs/reading-events.md, its own text, killed at every page of an event that changes. */
-import type { ServerResponse } from 'node:http';
-import { afterAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { isExhibitorError, type ExhibitorsService } from '../../lib/index.js';
-import { useHost } from '../support/lifetimes.js';
 import { loadSnippets } from '../support/snippets.js';
-import { startRestHost, startService, wrapper, type HandMadeService } from './rest-host.js';
+import { handMadeCases, wrapper, type PageRequest } from './rest-host.js';
 
 interface Row {
   id: number;
@@ -56,7 +54,7 @@ class World {
     this.rows.splice(at % (this.rows.length + 1), 0, { id: (this.#nextId += 1), hall: 'A' });
   }
 
-  answer(page: number, response: ServerResponse): unknown {
+  answer({ page, response }: PageRequest): unknown {
     const { paginationMetadata } = wrapper(page, 0, this.rows.length, PAGE_SIZE);
     if (page > Math.max(1, paginationMetadata.totalPages) && this.ending === 404) {
       return void response.writeHead(404).end();
@@ -88,7 +86,7 @@ class World {
 
   /** A process of the host that is killed at a moment, where it has so many. */
   async run(killedAt = Infinity): Promise<'killed' | Progress['state'] | undefined> {
-    answer = (...request) => this.answer(...request);
+    const { exhibitors } = against((request) => this.answer(request));
     let moment = 0;
     const killed = new Promise<'killed'>((resolve) => {
       this.#around = () => {
@@ -100,7 +98,7 @@ class World {
         return undefined;
       };
     });
-    const end = sync(host.exhibitors, 'event', this).catch((error: unknown) => {
+    const end = sync(exhibitors, 'event', this).catch((error: unknown) => {
       if (!isExhibitorError(error) || error.code !== 'pagination_drift') {
         throw error;
       }
@@ -117,14 +115,7 @@ class World {
   }
 }
 
-/** Answers for the event that the running process reads. */
-let answer: World['answer'];
-let service: HandMadeService;
-const host = useHost(async () => {
-  service = await startService(({ page, response }) => answer(page, response));
-  return startRestHost<Row>({ tenant: service.tenant });
-});
-afterAll(() => service?.stop());
+const { against } = handMadeCases<Row>();
 const { sync } = await loadSnippets<{ sync: Sync }>('reading-events.md', 'sync');
 
 const CHANGES: readonly Change[] = [

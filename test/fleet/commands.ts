@@ -14,7 +14,7 @@ export interface ProcessConfig {
 
 /** A call of the package. */
 export interface ProcessCall {
-  kind: 'token' | 'list' | 'lookup' | 'fresh';
+  kind: 'token' | 'list' | 'stream' | 'snapshot' | 'lookup' | 'fresh';
   tenant: string;
   eventId: string;
   contactEmail: string;

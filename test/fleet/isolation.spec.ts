@@ -125,7 +125,16 @@ describeWithRedis(`500 tenants on two processes with one Redis (ISOLATION_SEED=$
 
   async function runCalls(process: FleetProcess, count: number): Promise<void> {
     const calls = Array.from({ length: count }, (): ProcessCall => {
-      const kind = oneOf(['token', 'list', 'lookup', 'lookup', 'lookup', 'fresh'] as const);
+      const kind = oneOf([
+        'token',
+        'list',
+        'stream',
+        'snapshot',
+        'lookup',
+        'lookup',
+        'lookup',
+        'fresh',
+      ] as const);
       const call = { kind, tenant: anyKey(), eventId: oneOf(EVENTS), contactEmail: oneOf(PERSONS) };
       return random() < 0.08 ? { ...call, abortAfter: Math.floor(random() * 15) } : call;
     });
@@ -291,7 +300,7 @@ describeWithRedis(`500 tenants on two processes with one Redis (ISOLATION_SEED=$
       const all = Object.entries(counts).filter(([name]) => name.startsWith(`${kind} `));
       return (counts[`${kind} ${result}`] ?? 0) / all.reduce((sum, [, count]) => sum + count, 0);
     };
-    for (const kind of ['token', 'list', 'lookup', 'fresh', 'login', 'logout']) {
+    for (const kind of ['token', 'list', 'stream', 'snapshot', 'lookup', 'fresh', 'login', 'logout']) {
       expect([kind, share(kind, 'ok') > 0.5]).toEqual([kind, true]);
     }
     expect(share('cookie own', '200')).toBeGreaterThan(0.4);

@@ -13,7 +13,7 @@ import {
 import { NestFactory } from '@nestjs/core';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
-import { concatMap, firstValueFrom, interval, map, type Observable } from 'rxjs';
+import { concatMap, firstValueFrom, interval, map, toArray, type Observable } from 'rxjs';
 import {
   ExhibitorModule,
   ExhibitorsService,
@@ -108,6 +108,12 @@ async function answer(call: ProcessCall): Promise<Omit<ProcessResult, 'ms'>> {
   }
   if (kind === 'list') {
     return { ids: ids((await firstValueFrom(exhibitors.list(eventId, { tenant, signal }))).data) };
+  }
+  if (kind === 'stream') {
+    return { ids: ids(await firstValueFrom(exhibitors.stream(eventId, { tenant, signal }).pipe(toArray()))) };
+  }
+  if (kind === 'snapshot') {
+    return { ids: ids((await firstValueFrom(exhibitors.snapshot(eventId, { tenant, signal }))).exhibitors) };
   }
   const options = { tenant, signal, fresh: kind === 'fresh' };
   const found = await firstValueFrom(exhibitors.lookup(eventId, contactEmail, options));

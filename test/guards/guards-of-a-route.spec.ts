@@ -12,7 +12,6 @@ import {
   UseGuards,
   type CanActivate,
   type ExecutionContext,
-  type Type,
 } from '@nestjs/common';
 import { APP_GUARD } from '@nestjs/core';
 import {
@@ -42,7 +41,6 @@ import { copyOf } from '../login/journey.js';
 import {
   acmeOptions,
   COOKIE_SECRET,
-  createApp,
   setUser,
   startHost,
   type Host,
@@ -50,7 +48,6 @@ import {
   type HostOptions,
 } from '../support/host.js';
 import { useClosing, useHost } from '../support/lifetimes.js';
-import { freePort } from '../support/server.js';
 import { Visitor, type Reply } from '../support/visitor.js';
 import { routesOf } from './routes-of.js';
 import { answerOf, bodyOf, hostUser, idsOf, logOut, Members, refused, signIn } from './signed-in.js';
@@ -536,7 +533,7 @@ describe('several guards of one request', () => {
   });
 
   describe('of two modules', () => {
-    /** An application whose first module guards every route, and whose second module has the routes. */
+    /** A host whose first module guards every route, and whose second module has the routes. */
     async function startSideBySide(
       first: ExhibitorModuleOptions,
       second: ExhibitorModuleOptions,
@@ -547,17 +544,13 @@ describe('several guards of one request', () => {
         providers: [{ provide: APP_GUARD, useClass: ExhibitorIdentityGuard }],
       })
       class FirstModule {}
-      @Module({ imports: [ExhibitorModule.forRoot(second)], controllers: [AGAIN] })
-      class SecondModule {}
-      @Module({ imports: [FirstModule, SecondModule] })
-      class AppModule {}
-      const app = closing(await createApp('express', AppModule as Type));
-      if (user !== undefined) {
-        setUser(app, 'express', () => user);
-      }
-      const port = await freePort();
-      await app.listen(port, '127.0.0.1');
-      return `http://127.0.0.1:${port}`;
+      const host = await start(() => second, {
+        kind: 'express',
+        controllers: [AGAIN],
+        importedBefore: [FirstModule],
+        configure: (app) => user !== undefined && setUser(app, 'express', () => user),
+      });
+      return host.url;
     }
 
     it('share no user: each reads its own session', async () => {

@@ -1,12 +1,14 @@
 import { createHash } from 'node:crypto';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterAll, afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import type { ExhibitorModuleOptions, TenantOptions } from '../../lib/index.js';
 import { clockOf } from '../support/clock.js';
 import { COOKIE_SECRET, startHost, type Host, type HostKind } from '../support/host.js';
+import { useHost } from '../support/lifetimes.js';
 import { loggedLines } from '../support/logged-lines.js';
 import { ScriptedProvider } from '../support/provider.js';
-import { Visitor, type Reply } from '../support/visitor.js';
+import { Visitor } from '../support/visitor.js';
 import { eventually } from '../support/wait.js';
+import { logOut } from '../guards/signed-in.js';
 import { copyOf, expectRefusal, identityOf, logIn, toHost, toProvider } from '../login/journey.js';
 import { MemoryStore } from './memory-store.js';
 
@@ -16,15 +18,10 @@ const LOGIN_TTL = 600_000;
 
 const { warnings } = loggedLines();
 const store = new MemoryStore();
-let provider: ScriptedProvider;
+const provider = await ScriptedProvider.start();
 /** Two processes of one host behind a load balancer: the same options, the same callback, one store. */
-let one: Host;
-let other: Host;
-beforeAll(async () => {
-  provider = await ScriptedProvider.start();
-  one = await startProcess('express');
-  other = await startProcess('fastify', one.callback);
-});
+const one = useHost(() => startProcess('express'));
+const other = useHost(() => startProcess('fastify', one.callback));
 beforeEach(() => {
   store.raw.clear();
   store.calls = 0;
@@ -35,10 +32,7 @@ afterEach(async () => {
   // Longer than a store that failed rests, and than the time between two equal warnings.
   [one, other].forEach(({ app }) => clockOf(app).skip(61_000, ['now']));
 });
-afterAll(async () => {
-  await Promise.all([one?.close(), other?.close()]);
-  await provider?.stop();
-});
+afterAll(() => provider.stop());
 
 function start(
   options: (callback: string) => ExhibitorModuleOptions,
@@ -62,10 +56,6 @@ async function loggedIn(host: Host): Promise<Visitor> {
 async function twoLoggedIn(host: Host) {
   const [visitor, stays] = [await loggedIn(host), await loggedIn(host)];
   return { visitor, stays, copy: copyOf(visitor, host) };
-}
-
-function logOut(visitor: Visitor, host: Host, headers: Record<string, string> = {}): Promise<Reply> {
-  return visitor.visit(`${host.url}/auth/logout`, { method: 'POST', headers });
 }
 
 const isLoggedIn = async (visitor: Visitor, host: Host): Promise<boolean> =>
@@ -193,18 +183,16 @@ describe('a logout that the store has not taken', () => {
 describe('a logout while the tenant cannot be found', () => {
   type Source = (options: TenantOptions) => TenantOptions | undefined | Promise<TenantOptions | undefined>;
   let source: Source = (options) => options;
-  let host: Host;
-  beforeAll(async () => {
-    host = await start((callback) => ({
+  const host = useHost(() =>
+    start((callback) => ({
       // Asked for at each request.
       tenants: { find: () => source(provider.tenantOptions(callback)) },
       allowedOrigins: () => true,
       resolveTenant: ({ url }) => (url.includes('/auth/login') ? 'acme' : undefined),
       tenantCache: { ttl: 1 },
       http: { deadline: 1_000 },
-    }));
-  });
-  afterAll(() => host?.close());
+    })),
+  );
 
   /** Does something while the source fails. */
   async function whileFailing<T>(failing: Source, work: () => Promise<T>): Promise<T> {

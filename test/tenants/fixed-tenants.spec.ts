@@ -62,13 +62,4 @@ describe('the tenants of the options', () => {
     }
     expect(sandbox.requests).toHaveLength(0);
   });
-
-  it('request another token after they are forgotten, without effect on other tenants', async () => {
-    const get = async (tenant: string) => (await tokens().getToken({ tenant })).accessToken;
-    const [acme, globex] = [await get('acme'), await get('globex')];
-    registry().forget('acme');
-    registry().forget('nobody');
-    expect(await get('acme')).not.toBe(acme);
-    expect(await get('globex')).toBe(globex);
-  });
 });

@@ -126,13 +126,6 @@ describe('a token that the service refused', () => {
     expect(one.received).toEqual(['token-1', 'token-3']);
     expect(await two.call()).toBe('a page');
   });
-
-  it('costs each call one more request: a second 401 is access_denied', async () => {
-    const { one } = await fleet(1);
-    times(20, 0).forEach((_, count) => one.revoked.add(`token-${count}`));
-    expect(await one.call()).toBe('access_denied');
-    expect(one.received).toEqual(['token-1', 'token-2']);
-  });
 });
 
 describe('a token in the store', () => {

@@ -87,12 +87,6 @@ it('a code is redeemed on a connection of its own, which is closed afterwards', 
 });
 
 describe('the attempts of a call', () => {
-  it.each([1, 4])('are as many as the option: %i', async (attempts) => {
-    await serving((_request, response) => sendJson(response, {}, 503), { attempts });
-    await expect(sender.send()).rejects.toMatchObject({ attempts, status: 503 });
-    expect(server.requests).toHaveLength(attempts);
-  });
-
   it('end at once when the caller aborts before a retry', async () => {
     await serving((_request, response) => sendJson(response, {}, 503, { 'retry-after': '5' }));
     const controller = new AbortController();

@@ -1,17 +1,14 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { Agent, RetryAgent } from 'undici';
 import type { HttpOptions } from '../../lib/index.js';
 import type { TransportRequest } from '../../lib/transport/transport-request.interface.js';
 import { endOf, microtasks, MOMENTS } from '../support/moments.js';
-import { startRecorder, type Recorder } from '../support/recorder.js';
+import { startRecorder } from '../support/recorder.js';
 import { aWhile, eventually } from '../support/wait.js';
 import { Sender } from './transport-bench.js';
 
-let silent: Recorder;
-beforeAll(async () => {
-  silent = await startRecorder();
-});
-afterAll(() => silent?.stop());
+const silent = await startRecorder();
+afterAll(() => silent.stop());
 beforeEach(() => silent.forget());
 
 const agent = new Agent();

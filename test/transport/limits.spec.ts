@@ -86,8 +86,6 @@ describe('the limits of a tenant', () => {
         held.push(response);
       } else if (isIll && request.url?.startsWith('/ill') === true) {
         response.destroy();
-      } else if (request.url === '/busy') {
-        sendJson(response, {}, 503);
       } else {
         sendJson(response);
       }
@@ -142,23 +140,20 @@ describe('the limits of a tenant', () => {
   });
 
   const CLOSED_PORT = 'http://127.0.0.1:9';
-  type Call = { request?: object; deadline?: number; before?: () => Promise<unknown> };
+  type Call = { request?: object; deadline?: number };
+  /** By 5xx, or where others are answered meanwhile, it stays closed: test/exhibitors/lookup-noise.spec.ts. */
   it.each<[opens: boolean, what: string, http: HttpOptions, call: Call]>([
     [true, 'have no reply when the time of an attempt is over', { attemptTimeout: 200 }, {}],
     [true, 'have no reply by a deadline of the same time', { attemptTimeout: 300, deadline: 300 }, {}],
     [false, 'had less time than an attempt', {}, { deadline: 200 }],
-    [false, 'are answered with 503', {}, { request: { url: '/busy' } }],
-    [false, 'were sent before a reply came', { attemptTimeout: 1_000 }, { before: () => sender.send() }],
     [true, 'redeem a code, and find no service', {}, { request: { ...CODE, url: CLOSED_PORT } }],
     [false, 'redeem a code, and are reset', {}, { request: { ...CODE, url: '/ill' } }],
-  ])('open the circuit (%p) by calls that %s', async (opens, _what, http, { request, deadline, before }) => {
+  ])('open the circuit (%p) by calls that %s', async (opens, _what, http, { request, deadline }) => {
     sender = ending(Sender.with(server.url, { attempts: 1, ...http }));
     const given = { url: '/hold', ...request };
     const url = new URL(given.url, server.url).href;
     const calls = Array.from({ length: 45 }, () => sender.send({ ...given, url }, { deadline }));
-    const results = Promise.allSettled(calls);
-    await before?.();
-    await results;
+    await Promise.allSettled(calls);
     const next = sender.send({ ...given, url: new URL('/well', url).href });
     await (opens ? expect(next).rejects.toMatchObject(refused) : expect(next).resolves.toMatchObject(served));
   });
