@@ -1,18 +1,17 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import { Controller, Get, Logger, Module, UseGuards, type Type } from '@nestjs/common';
+import { Controller, Get, Module, UseGuards, type Type } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import {
   CurrentExhibitors,
   ExhibitorGuard,
   ExhibitorModule,
+  TenantRegistry,
   type ExhibitorModuleOptions,
   type LoginOptions,
   type TenantOptions,
 } from '../../lib/index.js';
 import { checkOptions } from '../../lib/options/check-options.js';
 import { addressProblem } from '../../lib/problems/address-problems.js';
-import { ProblemLog } from '../../lib/problems/problem-log.service.js';
-import type { Problem } from '../../lib/problems/problem.interface.js';
 import { BoothController } from '../support/booth.controller.js';
 import { clockOf, StoppedClock } from '../support/clock.js';
 import { COOKIE_SECRET, startHost, tenantsOptions, type Host, type HostKind } from '../support/host.js';
@@ -445,46 +444,36 @@ describe('a refused ID token', () => {
     expect(front).toEqual([expect.stringMatching(/\(signature\); expected .*\(unverified: /)]);
     expect(lines.errors).toEqual([]);
   });
-});
 
-const PROBLEM: Problem = {
-  cause: 'issuer',
-  options: ['login.issuer'],
-  message: `refused\u001b[2J\nERROR forged for pat@example.com ${'x'.repeat(5_000)}`,
-  expected: 'https://good.example',
-  received: 'https://other.example',
-};
-
-describe('the operator log', () => {
-  beforeAll(() => Logger.overrideLogger(lines));
-  afterAll(() => Logger.overrideLogger(['fatal']));
-
-  const clock = new StoppedClock();
-  const tenants = { acme: tenantAt('https://a.example'), beta: tenantAt('https://b.example') };
-  const checked = checkOptions({ tenants });
-  const registry = registryOf(checked, clock);
-
-  it('has one short, safe line a minute for each tenant and cause, one more for what a browser delivered, and anew where the tenant was forgotten', async () => {
-    const log = new ProblemLog(checked, clock);
-    const linesAfter = async (ms: number): Promise<object> => {
+  it('is logged once a minute for each tenant and cause, and anew where the tenant was forgotten', async () => {
+    const host = await startWith((callback) => ({
+      tenants: { acme: provider.tenantOptions(callback), beta: provider.tenantOptions(callback) },
+      resolveTenant: ({ query }) => String(Object(query)['tenant']),
+      secrets: [COOKIE_SECRET],
+    }));
+    const logged = async (): Promise<unknown[]> => {
       lines.clear();
-      clock.time += ms;
-      const [acme, beta] = [await registry.get('acme'), await registry.get('beta')];
-      log.report(acme, { ...PROBLEM, isUnverified: true });
-      log.report(acme, { ...PROBLEM, isUnverified: true });
-      log.report(acme, PROBLEM);
-      log.report(acme, { ...PROBLEM, received: 'https://third.example' });
-      log.report(acme, { ...PROBLEM, cause: 'audience' });
-      log.report(beta, PROBLEM);
-      expect(lines.all.filter((line) => line.length > 700 || /[\p{Cc}@]/u.test(line))).toEqual([]);
-      return { warnings: lines.warnings.length, errors: lines.errors.length };
+      for (const [tenant, change] of [
+        ['acme', { iss: 'https://one.example' }],
+        ['acme', { iss: 'https://two.example' }],
+        ['acme', { aud: 'other' }],
+        ['beta', { iss: 'https://one.example' }],
+      ] as const) {
+        provider.script = { backToken: claims(change) };
+        await logInAt(new Visitor(), host, `?tenant=${tenant}`);
+      }
+      provider.script = {};
+      return lines.all.map((line) => line.split(':')[0]);
     };
-    expect(await linesAfter(0)).toEqual({ warnings: 1, errors: 3 });
-    expect(await linesAfter(59_999)).toEqual({ warnings: 0, errors: 0 });
-    expect(await linesAfter(1)).toEqual({ warnings: 1, errors: 3 });
-    registry.forget('acme');
+    const acme = ['tenants.acme.login.issuer', 'tenants.acme.login.clientId'];
+    expect(await logged()).toEqual([...acme, 'tenants.beta.login.issuer']);
+    clockOf(host.app).skip(50_000, ['now']);
+    expect(await logged()).toEqual([]);
+    clockOf(host.app).skip(10_000, ['now']);
+    expect(await logged()).toEqual([...acme, 'tenants.beta.login.issuer']);
     // Perhaps it has other options now.
-    expect(await linesAfter(1)).toEqual({ warnings: 1, errors: 2 });
+    host.app.get(TenantRegistry).forget('acme');
+    expect(await logged()).toEqual(acme);
   });
 });
 

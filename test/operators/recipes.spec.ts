@@ -1,5 +1,5 @@
 /** The recipes of docs/recipes.md, tenants.md, operations.md and ending-logins.md, as they are. */
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import {
   Controller,
@@ -34,7 +34,6 @@ import {
   type ExhibitorRequest,
 } from '../../lib/index.js';
 import { ExhibitorTestingBackend, ExhibitorTestingModule } from '../../lib/testing/index.js';
-import { defaultSeed } from '../../lib/testing/sandbox/seed/seed.js';
 import { answerOf, bodyOf, idsOf, logOut, signIn } from '../guards/signed-in.js';
 import { copyOf, identityOf } from '../login/journey.js';
 import { filesOf, namedSnippets, ROOT } from '../structure/readme.js';
@@ -61,8 +60,7 @@ const [ONE, TWO] = [
   { id: 'x-2', name: 'Zwei' },
 ];
 
-const seed = defaultSeed();
-const sandbox = await useSandbox({ seed });
+const sandbox = await useSandbox();
 const closing = useClosing();
 /** For guards in other modules. */
 const global = acmeOptions(sandbox, { isGlobal: true });
@@ -381,7 +379,6 @@ it('the document of @nestjs/swagger names the statuses of guarded routes and the
 describe('an administrator', () => {
   it('ends every login of a user, and nobody else does', async () => {
     const folder = mkdtempSync(join(ROOT, 'test', '.readme-'));
-    mkdirSync(folder, { recursive: true });
     for (const [path, code] of filesOf('docs/ending-logins.md')) {
       writeFileSync(join(folder, basename(path)), code);
     }
@@ -424,17 +421,13 @@ describeWithRedis('with Redis', (path) => {
       'ending-logins.md',
       'forget',
     );
-    const tenants = new Map<string, TenantOptions>();
     const startWith = (callback?: string): Promise<Host> =>
       start({
         providers: [BlockedTenants],
-        options: (own) => ({
+        options: (redirectUri) => ({
           tenants: {
-            find: (key) => {
-              const redirectUri = callback ?? own;
-              tenants.set('acme', tenants.get('acme') ?? sandbox.tenantOptions('acme', { redirectUri }));
-              return isBlocked ? undefined : tenants.get(key);
-            },
+            find: (key) =>
+              isBlocked ? undefined : sandbox.tenantOptions(key, { redirectUri: callback ?? redirectUri }),
           },
           allowedOrigins: () => true,
           resolveTenant: () => 'acme',
@@ -494,35 +487,21 @@ describeWithRedis('with Redis', (path) => {
   });
 });
 
-it('secrets of a vault serve tokens and logins, and several of them open cookies', async () => {
+it('secrets of a vault are read: those of cookies at once, those of clients whenever one is needed', async () => {
   const { exhibitorOptions } = await loadSnippets<{
     exhibitorOptions(
       vault: { read(name: string): Promise<string> },
       tenant: TenantOptions,
     ): Promise<ExhibitorModuleOptions>;
   }>('operations.md', 'vault');
-  const [acme] = seed.tenants;
-  const secrets = [
-    'the-first-secret-of-these-tests-which-goes',
-    'the-second-secret-of-these-tests-which-stays',
-  ];
-  const held: Record<string, string | undefined> = {
-    'exhibitor/cookie-secrets': secrets.join(' '),
-    'exhibitor/login-client-secret': acme?.loginClientSecret,
-    'exhibitor/api-client-secret': acme?.clientSecret,
-  };
-  const read = jest.fn(async (name: string) => held[name] ?? '');
-  const host = await start({
-    options: async (redirectUri) => {
-      const { login, ...tenant } = sandbox.tenantOptions('acme', { redirectUri });
-      const clientSecret = 'not that of the vault';
-      const others = { clientSecret, login: { ...login, clientSecret } };
-      const options = await exhibitorOptions({ read }, { ...tenant, ...others });
-      expect(options.secrets).toEqual(secrets);
-      return options;
-    },
-  });
-  const visitor = await signIn(sandbox, host);
-  expect((await visitor.visit(`${host.url}/events/world-2026/mine`)).status).toBe(200);
-  expect(read.mock.calls.flat()).toEqual(Object.keys(held));
+  const read = jest.fn(async (name: string) => `one-${name} two-${name}`);
+  const { tenant, secrets } = await exhibitorOptions({ read }, sandbox.tenantOptions('acme'));
+  expect(secrets).toEqual(['one-exhibitor/cookie-secrets', 'two-exhibitor/cookie-secrets']);
+  expect(read).toHaveBeenCalledTimes(1);
+  for (const [client, name] of [
+    [tenant, 'exhibitor/api-client-secret'],
+    [tenant?.login, 'exhibitor/login-client-secret'],
+  ] as const) {
+    expect(await Object(client).clientSecret()).toBe(await read(name));
+  }
 });
