@@ -1,6 +1,4 @@
 /** The recipes of docs/recipes.md, tenants.md, operations.md and ending-logins.md, as they are. */
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { basename, join } from 'node:path';
 import {
   Controller,
   Get,
@@ -36,7 +34,6 @@ import {
 import { ExhibitorTestingBackend, ExhibitorTestingModule } from '../../lib/testing/index.js';
 import { answerOf, bodyOf, idsOf, logOut, signIn } from '../guards/signed-in.js';
 import { copyOf, identityOf } from '../login/journey.js';
-import { filesOf, namedSnippets, ROOT } from '../structure/readme.js';
 import { BoothController } from '../support/booth.controller.js';
 import {
   acmeOptions,
@@ -378,13 +375,7 @@ it('the document of @nestjs/swagger names the statuses of guarded routes and the
 
 describe('an administrator', () => {
   it('ends every login of a user, and nobody else does', async () => {
-    const folder = mkdtempSync(join(ROOT, 'test', '.readme-'));
-    for (const [path, code] of filesOf('docs/ending-logins.md')) {
-      writeFileSync(join(folder, basename(path)), code);
-    }
-    writeFileSync(join(folder, 'people.ts'), namedSnippets('docs/ending-logins.md', 'stolen')[0]);
-    const { PeopleController } = (await import(join(folder, 'people.ts'))) as { PeopleController: Type };
-    rmSync(folder, { recursive: true });
+    const { PeopleController } = await loadSnippets<{ PeopleController: Type }>('ending-logins.md', 'stolen');
     const host = await start({
       controllers: [BoothController, PeopleController],
       options: acmeOptions(sandbox),
