@@ -1,9 +1,10 @@
+/**
+ * The mistakes of onboarding, each with the line that names it. Of the fourteen, 11 (a `redirectUri` that no route serves) is in
+ * `login/login-routes.spec.ts`, 13 (a guard without the module) and 14 (a decorator without a guard) in `guards/host-code.spec.ts`.
+ */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import { Controller, Get, Module, UseGuards, type Type } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import {
-  CurrentExhibitors,
-  ExhibitorGuard,
   ExhibitorModule,
   TenantRegistry,
   type ExhibitorModuleOptions,
@@ -12,9 +13,8 @@ import {
 } from '../../lib/index.js';
 import { checkOptions } from '../../lib/options/check-options.js';
 import { addressProblem } from '../../lib/problems/address-problems.js';
-import { BoothController } from '../support/booth.controller.js';
 import { clockOf, StoppedClock } from '../support/clock.js';
-import { COOKIE_SECRET, startHost, tenantsOptions, type Host, type HostKind } from '../support/host.js';
+import { COOKIE_SECRET, startHost, tenantsOptions, type Host, type HostOptions } from '../support/host.js';
 import { useClosing, useSandbox } from '../support/lifetimes.js';
 import type { OtherOptions } from '../support/module-options.js';
 import { OperatorLines } from '../support/operator-lines.js';
@@ -25,21 +25,6 @@ import { logIn as logInAt } from '../login/journey.js';
 import { registryOf } from '../support/registry.js';
 import { tenantAt } from '../support/tenant-at.js';
 import { Visitor, type Reply } from '../support/visitor.js';
-
-@Controller('mistake')
-class DecoratedController {
-  @Get()
-  mine(@CurrentExhibitors() exhibitors: unknown): unknown {
-    return exhibitors;
-  }
-}
-
-@Controller('mistake')
-class GuardedController {
-  @Get()
-  @UseGuards(ExhibitorGuard)
-  mine(): void {}
-}
 
 const lines = new OperatorLines();
 const sandbox = await useSandbox();
@@ -58,22 +43,11 @@ function optionsWith(redirectUri: string, { login, ...change }: Change = {}): Ex
   };
 }
 
-async function startWith(
-  options: Parameters<typeof startHost>[0]['options'],
-  kind: HostKind = 'express',
-): Promise<Host> {
-  return closing(
-    await startHost({
-      kind,
-      controllers: [BoothController, DecoratedController],
-      configure: (app) => app.useLogger(lines),
-      options,
-    }),
-  );
+async function startWith(options: HostOptions['options']): Promise<Host> {
+  return closing(await startHost({ configure: (app) => app.useLogger(lines), options }));
 }
 
-const start = (change: Change = {}, kind?: HostKind): Promise<Host> =>
-  startWith((callback) => optionsWith(callback, change), kind);
+const start = (change: Change = {}): Promise<Host> => startWith((callback) => optionsWith(callback, change));
 
 /** Logs in, and answers the reply of the callback or the page it leads to. */
 const logIn = ({ url }: Host, visitor = new Visitor()): Promise<Reply> =>
@@ -192,13 +166,6 @@ describe('a mistake that shows when the service or the provider is used', () => 
     expect(await statusOf('made-up', 'mine')).toBe(403);
     expect(lines.all).toEqual([]);
   });
-
-  it('14, a decorator without a guard: the line names the guard', async () => {
-    const { url } = await start();
-    const reply = await new Visitor().visit(`${url}/mistake`);
-    const line = /@CurrentExhibitors\(\) needs ExhibitorGuard on the route/;
-    expectLine(reply, 500, { message: 'Internal server error' }, line);
-  });
 });
 
 describe('a mistake that shows at each request', () => {
@@ -242,18 +209,11 @@ describe('a mistake that shows at boot', () => {
   const REDIRECT = 'http://127.0.0.1:3000/auth/callback';
 
   /** The lines of an application that does not start, so that visitors see nothing at all. */
-  async function failedBoot(
-    imports: Parameters<typeof Module>[0]['imports'],
-    controllers: Type[] = [],
-  ): Promise<string> {
-    @Module({ imports, controllers })
-    class AppModule {}
-    await expect(NestFactory.create(AppModule, { logger: lines, abortOnError: false })).rejects.toThrow();
+  async function failedBootWith(options: OtherOptions, change: Change): Promise<string> {
+    const module = ExhibitorModule.forRoot({ ...optionsWith(REDIRECT, change), ...options });
+    await expect(NestFactory.create(module, { logger: lines, abortOnError: false })).rejects.toThrow();
     return lines.errors.join('\n');
   }
-
-  const failedBootWith = (options: OtherOptions, change?: Change): Promise<string> =>
-    failedBoot([ExhibitorModule.forRoot({ ...optionsWith(REDIRECT, change), ...options })]);
 
   it.each<[string, Change, OtherOptions, string]>([
     ['5, an http URL', { baseUrl: 'http://api.example.com' }, {}, 'tenant.baseUrl: must be https'],
@@ -268,26 +228,6 @@ describe('a mistake that shows at boot', () => {
   ])('%s', async (_, change, options, line) => {
     expect(await failedBootWith(options, change)).toContain(line);
   });
-
-  it('13, a guard without the module', async () => {
-    expect(await failedBoot([], [GuardedController])).toContain('import ExhibitorModule');
-  });
-
-  it.each<HostKind>(['express', 'fastify'])(
-    '11, a redirectUri that no route serves, on %s: the 404 names the path, and a warning the callback',
-    async (kind) => {
-      const options = () => ({ ...optionsWith(REDIRECT.replace('callback', 'back')), routes: 'login' });
-      const { url } = await startWith(options, kind);
-      const reply = await new Visitor().visit(`${url}/auth/back`);
-      expect([reply.status, JSON.parse(reply.text)]).toEqual([
-        404,
-        expect.objectContaining({ message: 'Cannot GET /auth/back' }),
-      ]);
-      expect(lines.all).toEqual([
-        'tenant.login.redirectUri: its path is /auth/back, but that of the callback is /login/callback',
-      ]);
-    },
-  );
 });
 
 describe('a value of onboarding that is most likely wrong', () => {
