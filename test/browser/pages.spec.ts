@@ -1,16 +1,12 @@
 /** The pages of the sample without scripts, over HTTP. What needs a browser is in `portal.spec.ts`. */
 import { readFileSync } from 'node:fs';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterEach, describe, expect, it } from '@jest/globals';
+import { useHost } from '../support/lifetimes.js';
 import { decoded, Guest } from './guest.js';
-import { exhibitorsOf, startSample, type RunningSample } from './running-sample.js';
+import { exhibitorsOf, startSample } from './running-sample.js';
 
-let sample: RunningSample;
+const sample = useHost(() => startSample());
 let guest: Guest;
-
-beforeAll(async () => {
-  sample = await startSample();
-});
-afterAll(() => sample?.stop());
 afterEach(() => {
   sample.sandbox.clearFaults();
   sample.sandbox.signInAs(undefined);

@@ -21,7 +21,7 @@ describeInChromium('The portal', (browser) => {
       sample.sandbox.clearFaults();
       sample.sandbox.latency = 0;
     });
-    afterAll(() => Promise.all([visitor?.leave(), sample?.stop()]));
+    afterAll(() => Promise.all([visitor?.leave(), sample?.close()]));
   };
 
   const main = () => visitor.page.getByRole('main');

@@ -1,27 +1,24 @@
-import type { INestApplication } from '@nestjs/common';
-import type { ExhibitorSandbox, SandboxExhibitor } from 'nestjs-exhibitor/testing';
+import type { SandboxExhibitor } from 'nestjs-exhibitor/testing';
 import { createSample } from '../../sample/main.js';
 import { SANDBOX_PORTALS } from '../../sample/portals.js';
 import { faultsOf } from '../../sample/tour/faults.js';
 import { freePort } from '../support/server.js';
 import { startSandbox } from '../support/sandbox.js';
 
-/** The sample and its sandbox in this process, so that a test can read the requests to the sandbox. */
-export interface RunningSample {
-  /** The portal of the tenant acme. */
-  readonly url: string;
-  readonly sandbox: ExhibitorSandbox;
-  readonly app: INestApplication;
-  stop(): Promise<void>;
-}
-
 /** The exhibitors of a person at an event of acme. */
-export function exhibitorsOf({ sandbox }: RunningSample, person: string, event: string): SandboxExhibitor[] {
+export function exhibitorsOf(
+  { sandbox }: Pick<RunningSample, 'sandbox'>,
+  person: string,
+  event: string,
+): SandboxExhibitor[] {
   const all = sandbox.exhibitors(event, 'acme');
   return all.filter(({ contactEmails }) => contactEmails.includes(`${person}@example.com`));
 }
 
-export async function startSample(platform?: 'express' | 'fastify'): Promise<RunningSample> {
+export type RunningSample = Awaited<ReturnType<typeof startSample>>;
+
+/** The sample and its sandbox in this process, so that a test can read the requests to the sandbox. */
+export async function startSample(platform?: 'express' | 'fastify') {
   const port = await freePort();
   const origin = `http://127.0.0.1:${port}`;
   const sandbox = await startSandbox();
@@ -45,10 +42,10 @@ export async function startSample(platform?: 'express' | 'fastify'): Promise<Run
   app.useLogger(false);
   await app.listen(port, '127.0.0.1');
   return {
+    /** The portal of the tenant acme. */
     url: `${origin}/acme`,
     sandbox,
-    app,
-    stop: async () => {
+    close: async () => {
       await app.close();
       await sandbox.stop();
     },

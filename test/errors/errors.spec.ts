@@ -61,7 +61,7 @@ describe('the check of every error of a test run', () => {
     addSecret('planted client secret');
     plant('planted client secret');
     expect(assertNoSecretShown).toThrow('shows a secret');
-    plant('nothing');
+    plant('the service asks to wait');
     expect(assertNoSecretShown).not.toThrow();
   });
 
@@ -74,11 +74,6 @@ describe('the check of every error of a test run', () => {
     ['basic credentials', 'Authorization: Basic YWxhZGRpbjpzZXNhbWU='],
   ])('recognizes %s by its format', (leak, text) => {
     expect(leaksOf(new Error(text))).toContain(leak);
-  });
-
-  it('finds nothing in an error without secrets', () => {
-    const details = { tenant: 'acme', retryAfterMs: 5 };
-    expect(leaksOf(new ExhibitorError('rate_limited', 'the service asks to wait', details))).toEqual([]);
   });
 });
 

@@ -1,4 +1,3 @@
-import { request } from 'node:http';
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import { NestFactory } from '@nestjs/core';
 import {
@@ -14,6 +13,7 @@ import {
 } from '@nestjs/common';
 import { concatMap, firstValueFrom, from, interval, lastValueFrom, map, type Observable } from 'rxjs';
 import { ExhibitorModule, ExhibitorsService, isExhibitorError, TokenService } from '../../lib/index.js';
+import { TIMERS } from '../support/clock.js';
 import { startHost, type Host, type HostKind } from '../support/host.js';
 import { eventually } from '../support/wait.js';
 import { useClosing, useSandbox } from '../support/lifetimes.js';
@@ -113,27 +113,11 @@ class LastWork implements BeforeApplicationShutdown {
   }
 }
 
-const ALL_BUT_TIMEOUTS = [
-  'Date',
-  'hrtime',
-  'nextTick',
-  'performance',
-  'queueMicrotask',
-  'setImmediate',
-  'clearImmediate',
-  'setInterval',
-  'clearInterval',
-] as const;
-
 /** The status of a reply, on a connection of its own. */
-function statusOf(url: string): Promise<number | undefined> {
-  return new Promise((resolve, reject) => {
-    request(url, { agent: false }, (response) => {
-      response.resume().on('end', () => resolve(response.statusCode));
-    })
-      .on('error', reject)
-      .end();
-  });
+async function statusOf(url: string): Promise<number> {
+  const reply = await fetch(url, { headers: { connection: 'close' } });
+  await reply.text();
+  return reply.status;
 }
 
 describe.each<HostKind>(['express', 'fastify'])('a closing host on %s', (kind) => {
@@ -160,7 +144,7 @@ describe.each<HostKind>(['express', 'fastify'])('a closing host on %s', (kind) =
     sandbox.failNext('list', { kind: 'delay', ms: 300 }, 2);
     const early = statusOf(`${host.url}/events/boutique-2026`);
     await eventually(() => openRequests(sandbox) === 1);
-    let late: Promise<number | undefined> | undefined;
+    let late: Promise<number> | undefined;
     LastWork.hold = async () => {
       late = statusOf(`${host.url}/events/world-2026`);
       await eventually(() => openRequests(sandbox) === 2);
@@ -174,7 +158,7 @@ describe.each<HostKind>(['express', 'fastify'])('a closing host on %s', (kind) =
     const host = await start();
     const stream = statusOf(`${host.url}/live`);
     await eventually(() => openConnections(sandbox) > 0);
-    jest.useFakeTimers({ doNotFake: [...ALL_BUT_TIMEOUTS] });
+    jest.useFakeTimers({ doNotFake: ['Date', ...TIMERS.filter((name) => !name.endsWith('Timeout'))] });
     let isClosed = false;
     const closed = host.close().then(() => (isClosed = true));
     const settle = async (): Promise<void> => {

@@ -89,7 +89,6 @@ const fail = (): never => {
 const MISTAKES: readonly [what: string, values: () => Values, options: string][] = [
   ['the tenant id of another', () => ({ tenantId: sandbox.tenantOptions('globex').tenantId }), 'tenantId'],
   ['a service without a trusted certificate', () => ({ baseUrl: untrusted.url }), 'baseUrl'],
-  ['a service over http', () => ({ baseUrl: 'http://api.example.com' }), 'baseUrl'],
   ['the service of another environment', () => ({ baseUrl: other.url }), 'authUrl baseUrl'],
   ['the port of the provider', () => ({ authUrl: DEAF }), 'authUrl'],
   ['the path of the provider', () => ({ authUrl: `${sandbox.url}/idp` }), 'authUrl'],
@@ -129,7 +128,6 @@ const MISTAKES: readonly [what: string, values: () => Values, options: string][]
     'login.issuer',
   ],
   ['a key', () => ({ 'login.keys': KEYS.attacker.pem }), 'login.keys'],
-  ['an unreadable key', () => ({ 'login.keys': '-----BEGIN PUBLIC KEY-----' }), 'login.keys'],
   ['the path of the keys', () => ({ 'login.keys': `${sandbox.url}/keys` }), 'login.keys'],
   ['an authorize endpoint', () => ({ 'endpoints.authorize': `${sandbox.url}/auth` }), 'endpoints.authorize'],
 ];

@@ -1,21 +1,20 @@
+/**
+ * The mistakes of onboarding, each with the line that names it. Of the fourteen, 11 (a `redirectUri` that no route serves) is in
+ * `login/login-routes.spec.ts`, 13 (a guard without the module) and 14 (a decorator without a guard) in `guards/host-code.spec.ts`.
+ */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import { Controller, Get, Logger, Module, UseGuards, type Type } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import {
-  CurrentExhibitors,
-  ExhibitorGuard,
   ExhibitorModule,
+  TenantRegistry,
   type ExhibitorModuleOptions,
   type LoginOptions,
   type TenantOptions,
 } from '../../lib/index.js';
 import { checkOptions } from '../../lib/options/check-options.js';
 import { addressProblem } from '../../lib/problems/address-problems.js';
-import { ProblemLog } from '../../lib/problems/problem-log.service.js';
-import type { Problem } from '../../lib/problems/problem.interface.js';
-import { BoothController } from '../support/booth.controller.js';
 import { clockOf, StoppedClock } from '../support/clock.js';
-import { COOKIE_SECRET, startHost, tenantsOptions, type Host, type HostKind } from '../support/host.js';
+import { COOKIE_SECRET, startHost, tenantsOptions, type Host, type HostOptions } from '../support/host.js';
 import { useClosing, useSandbox } from '../support/lifetimes.js';
 import type { OtherOptions } from '../support/module-options.js';
 import { OperatorLines } from '../support/operator-lines.js';
@@ -26,21 +25,6 @@ import { logIn as logInAt } from '../login/journey.js';
 import { registryOf } from '../support/registry.js';
 import { tenantAt } from '../support/tenant-at.js';
 import { Visitor, type Reply } from '../support/visitor.js';
-
-@Controller('mistake')
-class DecoratedController {
-  @Get()
-  mine(@CurrentExhibitors() exhibitors: unknown): unknown {
-    return exhibitors;
-  }
-}
-
-@Controller('mistake')
-class GuardedController {
-  @Get()
-  @UseGuards(ExhibitorGuard)
-  mine(): void {}
-}
 
 const lines = new OperatorLines();
 const sandbox = await useSandbox();
@@ -59,22 +43,11 @@ function optionsWith(redirectUri: string, { login, ...change }: Change = {}): Ex
   };
 }
 
-async function startWith(
-  options: Parameters<typeof startHost>[0]['options'],
-  kind: HostKind = 'express',
-): Promise<Host> {
-  return closing(
-    await startHost({
-      kind,
-      controllers: [BoothController, DecoratedController],
-      configure: (app) => app.useLogger(lines),
-      options,
-    }),
-  );
+async function startWith(options: HostOptions['options']): Promise<Host> {
+  return closing(await startHost({ configure: (app) => app.useLogger(lines), options }));
 }
 
-const start = (change: Change = {}, kind?: HostKind): Promise<Host> =>
-  startWith((callback) => optionsWith(callback, change), kind);
+const start = (change: Change = {}): Promise<Host> => startWith((callback) => optionsWith(callback, change));
 
 /** Logs in, and answers the reply of the callback or the page it leads to. */
 const logIn = ({ url }: Host, visitor = new Visitor()): Promise<Reply> =>
@@ -193,13 +166,6 @@ describe('a mistake that shows when the service or the provider is used', () => 
     expect(await statusOf('made-up', 'mine')).toBe(403);
     expect(lines.all).toEqual([]);
   });
-
-  it('14, a decorator without a guard: the line names the guard', async () => {
-    const { url } = await start();
-    const reply = await new Visitor().visit(`${url}/mistake`);
-    const line = /@CurrentExhibitors\(\) needs ExhibitorGuard on the route/;
-    expectLine(reply, 500, { message: 'Internal server error' }, line);
-  });
 });
 
 describe('a mistake that shows at each request', () => {
@@ -243,18 +209,11 @@ describe('a mistake that shows at boot', () => {
   const REDIRECT = 'http://127.0.0.1:3000/auth/callback';
 
   /** The lines of an application that does not start, so that visitors see nothing at all. */
-  async function failedBoot(
-    imports: Parameters<typeof Module>[0]['imports'],
-    controllers: Type[] = [],
-  ): Promise<string> {
-    @Module({ imports, controllers })
-    class AppModule {}
-    await expect(NestFactory.create(AppModule, { logger: lines, abortOnError: false })).rejects.toThrow();
+  async function failedBootWith(options: OtherOptions, change: Change): Promise<string> {
+    const module = ExhibitorModule.forRoot({ ...optionsWith(REDIRECT, change), ...options });
+    await expect(NestFactory.create(module, { logger: lines, abortOnError: false })).rejects.toThrow();
     return lines.errors.join('\n');
   }
-
-  const failedBootWith = (options: OtherOptions, change?: Change): Promise<string> =>
-    failedBoot([ExhibitorModule.forRoot({ ...optionsWith(REDIRECT, change), ...options })]);
 
   it.each<[string, Change, OtherOptions, string]>([
     ['5, an http URL', { baseUrl: 'http://api.example.com' }, {}, 'tenant.baseUrl: must be https'],
@@ -269,26 +228,6 @@ describe('a mistake that shows at boot', () => {
   ])('%s', async (_, change, options, line) => {
     expect(await failedBootWith(options, change)).toContain(line);
   });
-
-  it('13, a guard without the module', async () => {
-    expect(await failedBoot([], [GuardedController])).toContain('import ExhibitorModule');
-  });
-
-  it.each<HostKind>(['express', 'fastify'])(
-    '11, a redirectUri that no route serves, on %s: the 404 names the path, and a warning the callback',
-    async (kind) => {
-      const options = () => ({ ...optionsWith(REDIRECT.replace('callback', 'back')), routes: 'login' });
-      const { url } = await startWith(options, kind);
-      const reply = await new Visitor().visit(`${url}/auth/back`);
-      expect([reply.status, JSON.parse(reply.text)]).toEqual([
-        404,
-        expect.objectContaining({ message: 'Cannot GET /auth/back' }),
-      ]);
-      expect(lines.all).toEqual([
-        'tenant.login.redirectUri: its path is /auth/back, but that of the callback is /login/callback',
-      ]);
-    },
-  );
 });
 
 describe('a value of onboarding that is most likely wrong', () => {
@@ -445,46 +384,36 @@ describe('a refused ID token', () => {
     expect(front).toEqual([expect.stringMatching(/\(signature\); expected .*\(unverified: /)]);
     expect(lines.errors).toEqual([]);
   });
-});
 
-const PROBLEM: Problem = {
-  cause: 'issuer',
-  options: ['login.issuer'],
-  message: `refused\u001b[2J\nERROR forged for pat@example.com ${'x'.repeat(5_000)}`,
-  expected: 'https://good.example',
-  received: 'https://other.example',
-};
-
-describe('the operator log', () => {
-  beforeAll(() => Logger.overrideLogger(lines));
-  afterAll(() => Logger.overrideLogger(['fatal']));
-
-  const clock = new StoppedClock();
-  const tenants = { acme: tenantAt('https://a.example'), beta: tenantAt('https://b.example') };
-  const checked = checkOptions({ tenants });
-  const registry = registryOf(checked, clock);
-
-  it('has one short, safe line a minute for each tenant and cause, one more for what a browser delivered, and anew where the tenant was forgotten', async () => {
-    const log = new ProblemLog(checked, clock);
-    const linesAfter = async (ms: number): Promise<object> => {
+  it('is logged once a minute for each tenant and cause, and anew where the tenant was forgotten', async () => {
+    const host = await startWith((callback) => ({
+      tenants: { acme: provider.tenantOptions(callback), beta: provider.tenantOptions(callback) },
+      resolveTenant: ({ query }) => String(Object(query)['tenant']),
+      secrets: [COOKIE_SECRET],
+    }));
+    const logged = async (): Promise<unknown[]> => {
       lines.clear();
-      clock.time += ms;
-      const [acme, beta] = [await registry.get('acme'), await registry.get('beta')];
-      log.report(acme, { ...PROBLEM, isUnverified: true });
-      log.report(acme, { ...PROBLEM, isUnverified: true });
-      log.report(acme, PROBLEM);
-      log.report(acme, { ...PROBLEM, received: 'https://third.example' });
-      log.report(acme, { ...PROBLEM, cause: 'audience' });
-      log.report(beta, PROBLEM);
-      expect(lines.all.filter((line) => line.length > 700 || /[\p{Cc}@]/u.test(line))).toEqual([]);
-      return { warnings: lines.warnings.length, errors: lines.errors.length };
+      for (const [tenant, change] of [
+        ['acme', { iss: 'https://one.example' }],
+        ['acme', { iss: 'https://two.example' }],
+        ['acme', { aud: 'other' }],
+        ['beta', { iss: 'https://one.example' }],
+      ] as const) {
+        provider.script = { backToken: claims(change) };
+        await logInAt(new Visitor(), host, `?tenant=${tenant}`);
+      }
+      provider.script = {};
+      return lines.all.map((line) => line.split(':')[0]);
     };
-    expect(await linesAfter(0)).toEqual({ warnings: 1, errors: 3 });
-    expect(await linesAfter(59_999)).toEqual({ warnings: 0, errors: 0 });
-    expect(await linesAfter(1)).toEqual({ warnings: 1, errors: 3 });
-    registry.forget('acme');
+    const acme = ['tenants.acme.login.issuer', 'tenants.acme.login.clientId'];
+    expect(await logged()).toEqual([...acme, 'tenants.beta.login.issuer']);
+    clockOf(host.app).skip(50_000, ['now']);
+    expect(await logged()).toEqual([]);
+    clockOf(host.app).skip(10_000, ['now']);
+    expect(await logged()).toEqual([...acme, 'tenants.beta.login.issuer']);
     // Perhaps it has other options now.
-    expect(await linesAfter(1)).toEqual({ warnings: 1, errors: 2 });
+    host.app.get(TenantRegistry).forget('acme');
+    expect(await logged()).toEqual(acme);
   });
 });
 

@@ -1,6 +1,4 @@
 /** The recipes of docs/recipes.md, tenants.md, operations.md and ending-logins.md, as they are. */
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { basename, join } from 'node:path';
 import {
   Controller,
   Get,
@@ -34,10 +32,8 @@ import {
   type ExhibitorRequest,
 } from '../../lib/index.js';
 import { ExhibitorTestingBackend, ExhibitorTestingModule } from '../../lib/testing/index.js';
-import { defaultSeed } from '../../lib/testing/sandbox/seed/seed.js';
 import { answerOf, bodyOf, idsOf, logOut, signIn } from '../guards/signed-in.js';
 import { copyOf, identityOf } from '../login/journey.js';
-import { filesOf, namedSnippets, ROOT } from '../structure/readme.js';
 import { BoothController } from '../support/booth.controller.js';
 import {
   acmeOptions,
@@ -61,8 +57,7 @@ const [ONE, TWO] = [
   { id: 'x-2', name: 'Zwei' },
 ];
 
-const seed = defaultSeed();
-const sandbox = await useSandbox({ seed });
+const sandbox = await useSandbox();
 const closing = useClosing();
 /** For guards in other modules. */
 const global = acmeOptions(sandbox, { isGlobal: true });
@@ -380,14 +375,7 @@ it('the document of @nestjs/swagger names the statuses of guarded routes and the
 
 describe('an administrator', () => {
   it('ends every login of a user, and nobody else does', async () => {
-    const folder = mkdtempSync(join(ROOT, 'test', '.readme-'));
-    mkdirSync(folder, { recursive: true });
-    for (const [path, code] of filesOf('docs/ending-logins.md')) {
-      writeFileSync(join(folder, basename(path)), code);
-    }
-    writeFileSync(join(folder, 'people.ts'), namedSnippets('docs/ending-logins.md', 'stolen')[0]);
-    const { PeopleController } = (await import(join(folder, 'people.ts'))) as { PeopleController: Type };
-    rmSync(folder, { recursive: true });
+    const { PeopleController } = await loadSnippets<{ PeopleController: Type }>('ending-logins.md', 'stolen');
     const host = await start({
       controllers: [BoothController, PeopleController],
       options: acmeOptions(sandbox),
@@ -424,17 +412,13 @@ describeWithRedis('with Redis', (path) => {
       'ending-logins.md',
       'forget',
     );
-    const tenants = new Map<string, TenantOptions>();
     const startWith = (callback?: string): Promise<Host> =>
       start({
         providers: [BlockedTenants],
-        options: (own) => ({
+        options: (redirectUri) => ({
           tenants: {
-            find: (key) => {
-              const redirectUri = callback ?? own;
-              tenants.set('acme', tenants.get('acme') ?? sandbox.tenantOptions('acme', { redirectUri }));
-              return isBlocked ? undefined : tenants.get(key);
-            },
+            find: (key) =>
+              isBlocked ? undefined : sandbox.tenantOptions(key, { redirectUri: callback ?? redirectUri }),
           },
           allowedOrigins: () => true,
           resolveTenant: () => 'acme',
@@ -494,35 +478,21 @@ describeWithRedis('with Redis', (path) => {
   });
 });
 
-it('secrets of a vault serve tokens and logins, and several of them open cookies', async () => {
+it('secrets of a vault are read: those of cookies at once, those of clients whenever one is needed', async () => {
   const { exhibitorOptions } = await loadSnippets<{
     exhibitorOptions(
       vault: { read(name: string): Promise<string> },
       tenant: TenantOptions,
     ): Promise<ExhibitorModuleOptions>;
   }>('operations.md', 'vault');
-  const [acme] = seed.tenants;
-  const secrets = [
-    'the-first-secret-of-these-tests-which-goes',
-    'the-second-secret-of-these-tests-which-stays',
-  ];
-  const held: Record<string, string | undefined> = {
-    'exhibitor/cookie-secrets': secrets.join(' '),
-    'exhibitor/login-client-secret': acme?.loginClientSecret,
-    'exhibitor/api-client-secret': acme?.clientSecret,
-  };
-  const read = jest.fn(async (name: string) => held[name] ?? '');
-  const host = await start({
-    options: async (redirectUri) => {
-      const { login, ...tenant } = sandbox.tenantOptions('acme', { redirectUri });
-      const clientSecret = 'not that of the vault';
-      const others = { clientSecret, login: { ...login, clientSecret } };
-      const options = await exhibitorOptions({ read }, { ...tenant, ...others });
-      expect(options.secrets).toEqual(secrets);
-      return options;
-    },
-  });
-  const visitor = await signIn(sandbox, host);
-  expect((await visitor.visit(`${host.url}/events/world-2026/mine`)).status).toBe(200);
-  expect(read.mock.calls.flat()).toEqual(Object.keys(held));
+  const read = jest.fn(async (name: string) => `one-${name} two-${name}`);
+  const { tenant, secrets } = await exhibitorOptions({ read }, sandbox.tenantOptions('acme'));
+  expect(secrets).toEqual(['one-exhibitor/cookie-secrets', 'two-exhibitor/cookie-secrets']);
+  expect(read).toHaveBeenCalledTimes(1);
+  for (const [client, name] of [
+    [tenant, 'exhibitor/api-client-secret'],
+    [tenant?.login, 'exhibitor/login-client-secret'],
+  ] as const) {
+    expect(await Object(client).clientSecret()).toBe(await read(name));
+  }
 });

@@ -55,7 +55,7 @@ export function clockOf(app: INestApplicationContext) {
 }
 
 /** Every timer that Jest can replace except `Date`, so that sockets and timeouts go on. */
-const TIMERS = [
+export const TIMERS = [
   'hrtime',
   'nextTick',
   'performance',
