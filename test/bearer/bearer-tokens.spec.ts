@@ -12,12 +12,11 @@ import {
   type ValidateOptions,
 } from '../../lib/index.js';
 import { BearerIdentities } from '../../lib/session/bearer-identities.service.js';
-import type { ExhibitorSandbox } from '../../lib/testing/index.js';
 import { bodyOf, signIn } from '../guards/signed-in.js';
 import { expectError, logOut } from '../login/journey.js';
 import { namedSnippets } from '../structure/readme.js';
 import { clockOf } from '../support/clock.js';
-import { AUDIENCE, type FrontDoor, withFrontDoor } from '../support/front-door.js';
+import { AUDIENCE, useFrontDoor } from '../support/front-door.js';
 import { COOKIE_SECRET, startHost, type Host, type HostKind } from '../support/host.js';
 import type { OtherOptions, TenantsOption } from '../support/module-options.js';
 import { loadSnippets } from '../support/snippets.js';
@@ -25,9 +24,7 @@ import { publicPemOf } from '../support/sandbox.js';
 import { traced } from '../support/traced-requests.js';
 import { Visitor, type Reply, type VisitOptions } from '../support/visitor.js';
 
-let sandbox: ExhibitorSandbox;
-let door: FrontDoor;
-withFrontDoor((opened) => ({ sandbox, door } = opened));
+const { sandbox, door } = await useFrontDoor();
 const hosts: Host[] = [];
 beforeEach(() => {
   sandbox.clearRequests();

@@ -1,4 +1,4 @@
-import { afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { beforeAll, describe, expect, it } from '@jest/globals';
 import {
   Body,
   Controller,
@@ -34,11 +34,10 @@ import {
   type ExhibitorModuleOptions,
   type HttpContext,
 } from '../../lib/index.js';
-import type { ExhibitorSandbox } from '../../lib/testing/index.js';
 import { MemoryStore } from '../store/memory-store.js';
 import { BoothController } from '../support/booth.controller.js';
 import { clockOf } from '../support/clock.js';
-import { type FrontDoor, withFrontDoor } from '../support/front-door.js';
+import { useFrontDoor } from '../support/front-door.js';
 import { copyOf } from '../login/journey.js';
 import {
   acmeOptions,
@@ -139,10 +138,7 @@ const ROUTES = [
   ),
 ];
 
-let sandbox: ExhibitorSandbox;
-let door: FrontDoor;
-withFrontDoor((opened) => ({ sandbox, door } = opened));
-afterEach(() => sandbox?.clearFaults());
+const { sandbox, door } = await useFrontDoor();
 
 const HOSTS: [kind: HostKind, session: 'cookie' | 'host' | 'bearer'][] = [
   ['express', 'cookie'],

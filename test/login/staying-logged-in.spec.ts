@@ -26,13 +26,12 @@ import {
 } from '../../lib/index.js';
 import { HttpContext } from '../../lib/http/http-context.js';
 import { Sealer } from '../../lib/store/sealer.service.js';
-import type { ExhibitorSandbox } from '../../lib/testing/index.js';
 import { bodyOf, signIn } from '../guards/signed-in.js';
 import { MemoryStore } from '../store/memory-store.js';
 import { BoothController } from '../support/booth.controller.js';
 import { clockOf } from '../support/clock.js';
 import { COOKIE_SECRET, startHost, type Host, type HostKind } from '../support/host.js';
-import { type FrontDoor, withFrontDoor } from '../support/front-door.js';
+import { useFrontDoor } from '../support/front-door.js';
 import { eventually } from '../support/wait.js';
 import { Visitor, type Reply } from '../support/visitor.js';
 import { copyOf, identityOf, isLoggedIn, logOut } from './journey.js';
@@ -131,9 +130,7 @@ class PortalController {
   leave(): void {}
 }
 
-let sandbox: ExhibitorSandbox;
-let door: FrontDoor;
-withFrontDoor((opened) => ({ sandbox, door } = opened));
+const { sandbox, door } = await useFrontDoor();
 
 /** The identity cookie that a reply sets, with its attributes. */
 const renewalIn = (reply: Reply): string | undefined =>

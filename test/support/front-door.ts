@@ -1,25 +1,17 @@
-import { afterAll, beforeAll } from '@jest/globals';
+import { afterAll } from '@jest/globals';
 import { exportJWK, generateKeyPair, SignJWT, type CryptoKey, type JWK, type JWTPayload } from 'jose';
 import type { TenantOptions } from '../../lib/index.js';
 import type { ExhibitorSandbox } from '../../lib/testing/index.js';
-import { jwksOf, startSandbox } from './sandbox.js';
+import { useSandbox } from './lifetimes.js';
+import { jwksOf } from './sandbox.js';
 import { sendJson, startServer, type TestServer } from './server.js';
 
 /** A sandbox and a front door for the tests of a file. */
-export function withFrontDoor(
-  onOpen: (opened: { sandbox: ExhibitorSandbox; door: FrontDoor }) => void,
-): void {
-  let sandbox: ExhibitorSandbox | undefined;
-  let door: FrontDoor | undefined;
-  beforeAll(async () => {
-    sandbox = await startSandbox();
-    door = await FrontDoor.open(sandbox);
-    onOpen({ sandbox, door });
-  });
-  afterAll(async () => {
-    await door?.close();
-    await sandbox?.stop();
-  });
+export async function useFrontDoor(): Promise<{ sandbox: ExhibitorSandbox; door: FrontDoor }> {
+  const sandbox = await useSandbox();
+  const door = await FrontDoor.open(sandbox);
+  afterAll(() => door.close());
+  return { sandbox, door };
 }
 
 /** Audience of the users' access tokens. */
