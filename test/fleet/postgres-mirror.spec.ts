@@ -66,6 +66,13 @@ describeWithPostgres('the mirror of the sample in PostgreSQL', (path) => {
     }
   }
 
+  it('raises the generation of each event on its own', async () => {
+    expect([await mirror.begin(ACME), await mirror.begin(ACME)]).toEqual([1, 2]);
+    expect(await Promise.all(OTHERS.map((scope) => mirror.begin(scope)))).toEqual([1, 1]);
+    const together = await Promise.all(Array.from({ length: 8 }, () => mirror.begin(ACME)));
+    expect(together.toSorted((one, other) => one - other)).toEqual([3, 4, 5, 6, 7, 8, 9, 10]);
+  });
+
   it('adds, changes and removes rows of its event only', async () => {
     await Promise.all(OTHERS.map((scope) => add(scope, 'a', 'b', 'c')));
     const generation = await add(ACME, 'a', 'b', 'c');

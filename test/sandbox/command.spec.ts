@@ -134,11 +134,14 @@ describe('nestjs-exhibitor sandbox with a seed and redirect addresses', () => {
     expect((await lookUp('pat@example.com')).status).toBe(200);
   });
 
-  it('takes the faults of docs/sandbox.md', async () => {
-    const faults = [...DOCUMENT.matchAll(/-d '(\{.+\})'/g)].map(([, fault]) => JSON.parse(String(fault)));
-    const statuses = await Promise.all(faults.map(async (fault) => (await addFault(fault)).status));
+  it('takes the faults of docs/sandbox.md, and each member of a reply', async () => {
+    const documented = [...DOCUMENT.matchAll(/-d '(\{.+\})'/g)].map(([, fault]) => JSON.parse(String(fault)));
+    const status = { kind: 'status', status: 503, headers: { 'retry-after': '1' }, body: '{}' };
+    const body = { kind: 'body', body: 'x', contentType: 'text/html', status: 201 };
+    const all = [...documented, { match: 'other', fault: status }, { match: 'other', fault: body }];
+    const statuses = await Promise.all(all.map(async (fault) => (await addFault(fault)).status));
     await at('/sandbox/faults', { method: 'DELETE' });
-    expect(statuses).toEqual([200, 200, 200]);
+    expect(statuses).toEqual([200, 200, 200, 200, 200]);
   });
 
   it.each([
