@@ -1,3 +1,4 @@
+import { randomInt } from 'node:crypto';
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { reset, truncate } from '../support/faults.js';
 import { describeWithRedis, RedisServer } from '../support/redis.js';
@@ -15,16 +16,13 @@ const SECRETS = ['the first secret of the proof, 32 characters', 'the second sec
 /** Time in ms after which every process has heard of a change; a second is promised. */
 const GRACE = 2_000;
 
-const seed = Number(process.env['ISOLATION_SEED'] ?? Math.floor(Math.random() * 1e9));
-const random = randomFrom(seed);
-
 function oneOf<T>(list: readonly T[]): T {
-  return list[Math.floor(random() * list.length)] as T;
+  return list[randomInt(list.length)] as T;
 }
 
 /** Half of the time one of a few tenants, which are then in every cache. */
 function anyKey(): string {
-  return oneOf(random() < 0.5 ? TENANTS.slice(0, 25) : TENANTS);
+  return oneOf(Math.random() < 0.5 ? TENANTS.slice(0, 25) : TENANTS);
 }
 
 /** A person who is logged in at the host, at the portal of a tenant. */
@@ -39,7 +37,7 @@ interface Session {
  * Tenants change their secrets meanwhile, and keys of the host move to other tenants of the service. Everything that comes back
  * or reaches the sandbox names its tenant; what belongs to another one is a finding.
  */
-describeWithRedis(`500 tenants on two processes with one Redis (ISOLATION_SEED=${seed})`, (path) => {
+describeWithRedis('500 tenants on two processes with one Redis', (path) => {
   let sources: CompiledSources;
   let redis: RedisServer;
   let world: FleetWorld;
@@ -91,7 +89,7 @@ describeWithRedis(`500 tenants on two processes with one Redis (ISOLATION_SEED=$
   /** A key moves to another tenant, gets a wrong or the right secret, or lookups are invalidated. */
   async function change(): Promise<void> {
     const key = anyKey();
-    const chance = random();
+    const chance = Math.random();
     if (chance < 0.3) {
       const filter = oneOf([{}, { tenant: key }, { tenant: key, eventId: oneOf(EVENTS) }]);
       await oneOf(processes).send('invalidate', filter);
@@ -109,9 +107,9 @@ describeWithRedis(`500 tenants on two processes with one Redis (ISOLATION_SEED=$
 
   function breakSomething(): void {
     const { sandbox } = world;
-    if (random() < 0.1) {
+    if (Math.random() < 0.1) {
       sandbox.clearFaults();
-      sandbox.revokeTokens(random() < 0.5 ? undefined : anyKey());
+      sandbox.revokeTokens(Math.random() < 0.5 ? undefined : anyKey());
     }
     const faults = [
       { kind: 'status', status: 503 },
@@ -136,7 +134,7 @@ describeWithRedis(`500 tenants on two processes with one Redis (ISOLATION_SEED=$
         'fresh',
       ] as const);
       const call = { kind, tenant: anyKey(), eventId: oneOf(EVENTS), contactEmail: oneOf(PERSONS) };
-      return random() < 0.08 ? { ...call, abortAfter: Math.floor(random() * 15) } : call;
+      return Math.random() < 0.08 ? { ...call, abortAfter: Math.floor(Math.random() * 15) } : call;
     });
     const began = performance.now();
     const results = await process.send('run', calls);
@@ -167,12 +165,12 @@ describeWithRedis(`500 tenants on two processes with one Redis (ISOLATION_SEED=$
   }
 
   async function visit(person: string): Promise<void> {
-    const known = sessions.length < 20 || random() < 0.08 ? undefined : oneOf(sessions);
+    const known = sessions.length < 20 || Math.random() < 0.08 ? undefined : oneOf(sessions);
     if (known === undefined) {
       await logIn(person);
-    } else if (random() < 0.35) {
+    } else if (Math.random() < 0.35) {
       await visitWithToken();
-    } else if (random() < 0.06) {
+    } else if (Math.random() < 0.06) {
       await logOut(known);
     } else {
       await visitWithCookie(known);
@@ -212,7 +210,7 @@ describeWithRedis(`500 tenants on two processes with one Redis (ISOLATION_SEED=$
 
   /** A person with a cookie, at their own portal or at another. */
   async function visitWithCookie({ visitor, portal, person, loggedOutAt }: Session): Promise<void> {
-    const at = random() < 0.8 ? portal : anyKey();
+    const at = Math.random() < 0.8 ? portal : anyKey();
     const isOut = loggedOutAt !== undefined && performance.now() > loggedOutAt + GRACE;
     await checkVisit('cookie', person, at, at === portal && !isOut, (page) =>
       visitor.visit(`${oneOf(urls)}${page}`, { headers: { 'x-portal': at } }),
@@ -224,7 +222,7 @@ describeWithRedis(`500 tenants on two processes with one Redis (ISOLATION_SEED=$
     const portal = anyKey();
     const person = oneOf(PERSONS);
     const owners = ownersOf(portal, performance.now());
-    const issuer = random() < 0.7 ? (owners.at(-1) ?? portal) : anyKey();
+    const issuer = Math.random() < 0.7 ? (owners.at(-1) ?? portal) : anyKey();
     const authorization = `Bearer ${await world.userToken(issuer, person)}`;
     await checkVisit('bearer', person, portal, owners.includes(issuer), (page) =>
       new Visitor().visit(`${oneOf(urls)}${page}`, { headers: { 'x-portal': portal, authorization } }),
@@ -240,7 +238,7 @@ describeWithRedis(`500 tenants on two processes with one Redis (ISOLATION_SEED=$
   ): Promise<void> {
     const began = performance.now();
     const eventId = oneOf(EVENTS);
-    const isMe = random() < 0.3;
+    const isMe = Math.random() < 0.3;
     const { status, text } = await open(isMe ? '/me' : `/events/${eventId}/mine`);
     note(`${kind} ${mayEnter ? 'own' : 'other'}`, String(status));
     if (status !== 200) {
@@ -309,14 +307,3 @@ describeWithRedis(`500 tenants on two processes with one Redis (ISOLATION_SEED=$
     expect(checked).toBeGreaterThan(done / 10);
   }, 280_000);
 });
-
-/** A repeatable sequence of random numbers (mulberry32). */
-function randomFrom(start: number): () => number {
-  let state = start;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296;
-  };
-}

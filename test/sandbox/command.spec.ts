@@ -134,27 +134,20 @@ describe('nestjs-exhibitor sandbox with a seed and redirect addresses', () => {
     expect((await lookUp('pat@example.com')).status).toBe(200);
   });
 
-  it('takes each kind of fault, and those of docs/sandbox.md', async () => {
-    const faults: Fault[] = [
-      { kind: 'status', status: 503, headers: { 'retry-after': '1' }, body: '{}' },
-      { kind: 'body', body: 'x', contentType: 'text/html', status: 201 },
-      DELAY,
-      { kind: 'reset' },
-    ];
+  it('takes the faults of docs/sandbox.md, and each member of a reply', async () => {
     const documented = [...DOCUMENT.matchAll(/-d '(\{.+\})'/g)].map(([, fault]) => JSON.parse(String(fault)));
-    expect(documented).toHaveLength(3);
-    const all = [...documented, ...faults.map((fault) => ({ match: 'other', fault }))];
+    const status = { kind: 'status', status: 503, headers: { 'retry-after': '1' }, body: '{}' };
+    const body = { kind: 'body', body: 'x', contentType: 'text/html', status: 201 };
+    const all = [...documented, { match: 'other', fault: status }, { match: 'other', fault: body }];
     const statuses = await Promise.all(all.map(async (fault) => (await addFault(fault)).status));
     await at('/sandbox/faults', { method: 'DELETE' });
-    expect(statuses).toEqual(all.map(() => 200));
+    expect(statuses).toEqual([200, 200, 200, 200, 200]);
   });
 
   it.each([
     [{ fault: DELAY }, 'Invalid key: Expected "match" but received undefined'],
     [{ match: 'lists', fault: DELAY }, 'Invalid type: Expected ("list" | "lookup" |'],
     [{ match: { operation: ['lists'] }, fault: DELAY }, '→ at match.operation'],
-    [{ match: { probability: 1 }, fault: DELAY }, 'Expected never but received "probability"'],
-    [{ match: 'list', fault: { kind: 'custom' } }, 'Invalid type: Expected ("status" |'],
     [{ match: 'list', fault: { kind: 'status', status: 99 } }, 'received 99\n  → at fault.status'],
     [{ match: 'list', fault: { ...DELAY, at: 1 } }, 'Expected never but received "at"\n  → at fault.at'],
     [{ match: 'list', fault: DELAY, times: 0 }, 'times must be an integer from 1'],
@@ -369,10 +362,6 @@ describe('nestjs-exhibitor sandbox', () => {
     [{ event: [] }, 'Invalid key: Expected never but received "event"\n  → at event'],
     [{ events: [{ id: 'e' }] }, 'Expected "title" but received undefined\n  → at events.0.title'],
     [{ tenants: [] }, 'Invalid length: Expected >=1 but received 0\n  → at tenants'],
-    [
-      { tenants: [{ key: 'a' }] },
-      '→ at tenants.0.name\n× Invalid key: Expected "tenantId" but received undefined',
-    ],
     [{ exhibitors: { acme: { e: [{ id: 'x' }] } } }, '→ at exhibitors.acme.e.0.contactEmails'],
   ])('names what is wrong with the seed %j', async (seed, message) => {
     const file = fileWith('wrong.json', seed);

@@ -89,20 +89,15 @@ describe('the import of oidc-provider', () => {
     expect(said).toEqual([]);
   });
 
-  it.each([
-    ['oidc-provider', /npm install --save-dev oidc-provider@9/],
-    ['koa', /^Cannot find package 'koa'/],
-  ])(
-    'names the command that installs a missing oidc-provider, and only for that: %s',
-    async (name, message) => {
-      jest.unstable_mockModule('oidc-provider', () => {
-        throw new Error(`Cannot find package '${name}' imported from /host/index.js`);
-      });
-      const { loadProvider } = await freshly();
-      await expect(loadProvider()).rejects.toThrow(message);
-      jest.unstable_unmockModule('oidc-provider');
-    },
-  );
+  // What is said where oidc-provider is missing: `test/package/commands.spec.ts`.
+  it('fails with the error itself where another package is missing', async () => {
+    jest.unstable_mockModule('oidc-provider', () => {
+      throw new Error("Cannot find package 'koa' imported from /host/index.js");
+    });
+    const { loadProvider } = await freshly();
+    await expect(loadProvider()).rejects.toThrow(/^Cannot find package 'koa'/);
+    jest.unstable_unmockModule('oidc-provider');
+  });
 });
 
 describe('pages of other sites', () => {

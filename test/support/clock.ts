@@ -1,4 +1,3 @@
-import { jest } from '@jest/globals';
 import type { INestApplicationContext } from '@nestjs/common';
 import { Clock } from '../../lib/time/clock.js';
 
@@ -67,13 +66,3 @@ export const TIMERS = [
   'setTimeout',
   'clearTimeout',
 ] as const;
-
-/** Runs `work` while `Date` is `ms` ahead: for code that has no {@link Clock}, such as the provider of the sandbox. */
-export async function withDateAhead<T>(ms: number, work: () => Promise<T>): Promise<T> {
-  jest.useFakeTimers({ now: Date.now() + ms, doNotFake: [...TIMERS] });
-  try {
-    return await work();
-  } finally {
-    jest.useRealTimers();
-  }
-}

@@ -1,3 +1,5 @@
+import { setTimeout } from 'node:timers/promises';
+
 /** Every moment at which a caller may leave: this many microtasks after its call. */
 export const MOMENTS = Array.from({ length: 21 }, (_, count) => count);
 
@@ -17,9 +19,5 @@ export async function endOf(call: Promise<unknown>): Promise<unknown> {
     () => 'a value',
     (error: { code?: unknown }) => error.code ?? error,
   );
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise((resolve) => {
-    timer = setTimeout(resolve, AT_ONCE, 'still running');
-  });
-  return Promise.race([ended, late]).finally(() => clearTimeout(timer));
+  return Promise.race([ended, setTimeout(AT_ONCE, 'still running', { ref: false })]);
 }

@@ -8,10 +8,9 @@ import { afterEach, describe, expect, it } from '@jest/globals';
 import { firstValueFrom, toArray } from 'rxjs';
 import {
   CurrentEvent,
-  CurrentExhibitor,
   CurrentExhibitors,
-  CurrentIdentity,
   CurrentTenant,
+  ExhibitorBackChannelLogoutGuard,
   ExhibitorGuard,
   ExhibitorIdentityGuard,
   ExhibitorModule,
@@ -22,7 +21,6 @@ import {
   TokenService,
   TokenValidator,
   type Exhibitor,
-  type ExhibitorIdentity,
 } from '../../lib/index.js';
 import {
   ExhibitorTestingBackend,
@@ -337,37 +335,13 @@ describe('a guard of the host', () => {
     },
   });
 
-  @Controller()
-  class ContextController {
-    @Get('all')
-    @UseGuards(ExhibitorGuard)
-    all(
-      @CurrentExhibitors() exhibitors: Exhibitor[],
-      @CurrentExhibitor() exhibitor: Exhibitor,
-      @CurrentIdentity() identity: ExhibitorIdentity,
-      @CurrentEvent() eventId: string,
-      @CurrentTenant() tenant: string,
-    ): object {
-      return { exhibitors, exhibitor, identity, eventId, tenant };
-    }
-
-    @Get('one')
-    @UseGuards(ExhibitorGuard)
-    one(@CurrentExhibitor() exhibitor: Exhibitor): Exhibitor {
-      return exhibitor;
-    }
-
-    @Get('who')
-    @UseGuards(ExhibitorIdentityGuard)
-    who(@CurrentIdentity() identity: ExhibitorIdentity): ExhibitorIdentity {
-      return identity;
-    }
-  }
-
   async function overridden(exhibitorContext: object): ReturnType<typeof serve> {
     await app?.close();
     // Without any module of the package: an overridden guard is never created.
-    module = await Test.createTestingModule({ controllers: [ContextController] })
+    module = await Test.createTestingModule({ controllers: [BoothController] })
+      .useMocker(() => ({}))
+      .overrideGuard(ExhibitorBackChannelLogoutGuard)
+      .useValue({})
       .overrideGuard(ExhibitorGuard)
       .useValue(setting(exhibitorContext))
       .overrideGuard(ExhibitorIdentityGuard)
@@ -380,12 +354,14 @@ describe('a guard of the host', () => {
     const identity = { email: 'ann@example.com' };
     const context = { identity, tenant: 'acme', eventId: 'fair', exhibitors: BOOTHS };
     const whole = await overridden({ ...context, exhibitorId: 'x-3' });
-    expect((await whole('/all')).body).toEqual({ ...context, exhibitor: BOOTHS[2] });
-    expect((await whole('/who')).body).toEqual(identity);
+    expect((await whole('/me')).body).toEqual({ identity, tenant: 'acme' });
+    expect((await whole('/mine')).body).toEqual({ eventId: 'fair', ids: ['x-1', 'x-2', 'x-3'] });
+    expect((await whole('/events/fair/booth')).body).toEqual(BOOTHS[2]);
     const part = await overridden({ exhibitors: BOOTHS.slice(0, 1) });
-    expect(await part('/one')).toMatchObject({ status: 200, body: BOOTHS[0] });
-    expect(await part('/who')).toMatchObject({ status: 500 });
-    expect(await (await overridden({ exhibitors: BOOTHS }))('/one')).toMatchObject({ status: 409 });
+    expect(await part('/events/fair/booth')).toMatchObject({ status: 200, body: BOOTHS[0] });
+    expect(await part('/me')).toMatchObject({ status: 500 });
+    const several = await overridden({ exhibitors: BOOTHS });
+    expect(await several('/events/fair/booth')).toMatchObject({ status: 409 });
   });
 });
 
