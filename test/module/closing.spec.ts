@@ -13,7 +13,6 @@ import {
 } from '@nestjs/common';
 import { concatMap, firstValueFrom, from, interval, lastValueFrom, map, type Observable } from 'rxjs';
 import { ExhibitorModule, ExhibitorsService, isExhibitorError, TokenService } from '../../lib/index.js';
-import { TIMERS } from '../support/clock.js';
 import { startHost, type Host, type HostKind } from '../support/host.js';
 import { eventually } from '../support/wait.js';
 import { useClosing, useSandbox } from '../support/lifetimes.js';
@@ -29,6 +28,19 @@ function boot(): Promise<INestApplicationContext> {
     abortOnError: false,
   });
 }
+
+/** All but `setTimeout` and `clearTimeout`. */
+const KEPT_TIMERS = [
+  'Date',
+  'hrtime',
+  'nextTick',
+  'performance',
+  'queueMicrotask',
+  'setImmediate',
+  'clearImmediate',
+  'setInterval',
+  'clearInterval',
+] as const;
 
 const CLOSED = 'service_unavailable: the module was closed';
 
@@ -158,7 +170,7 @@ describe.each<HostKind>(['express', 'fastify'])('a closing host on %s', (kind) =
     const host = await start();
     const stream = statusOf(`${host.url}/live`);
     await eventually(() => openConnections(sandbox) > 0);
-    jest.useFakeTimers({ doNotFake: ['Date', ...TIMERS.filter((name) => !name.endsWith('Timeout'))] });
+    jest.useFakeTimers({ doNotFake: [...KEPT_TIMERS] });
     let isClosed = false;
     const closed = host.close().then(() => (isClosed = true));
     const settle = async (): Promise<void> => {

@@ -52,17 +52,3 @@ export function clockOf(app: INestApplicationContext) {
     },
   };
 }
-
-/** Every timer that Jest can replace except `Date`, so that sockets and timeouts go on. */
-export const TIMERS = [
-  'hrtime',
-  'nextTick',
-  'performance',
-  'queueMicrotask',
-  'setImmediate',
-  'clearImmediate',
-  'setInterval',
-  'clearInterval',
-  'setTimeout',
-  'clearTimeout',
-] as const;
