@@ -139,12 +139,13 @@ describe.each([11, 12] as const)(
       },
     );
 
-    it('warns of a redirectUri that is the path of no route with ExhibitorCallbackGuard', async () => {
+    it('warns of a redirectUri with another path than the callback of its routes', async () => {
       const env = (url: string) => sandbox.environment('acme', { redirectUri: `${url}/callback` });
       const host = await HostProcess.start(project, ['dist/main.js'], env);
-      await eventually(() =>
-        host.said.includes('no route with ExhibitorCallbackGuard has the path /callback'),
-      );
+      const warning =
+        'tenant.login.redirectUri: its path is /callback, but that of the callback is /auth/callback';
+      await eventually(() => host.said.includes(warning));
+      await host.end();
     });
 
     it('serves a person who logs in at the sandbox command, as docs/sandbox.md tells', async () => {
