@@ -201,7 +201,8 @@ describeInChromium('The portal', (browser) => {
       await visitor.page.goto(sample.url);
       await visitor.page.getByText('What to try').focus();
       await visitor.page.keyboard.press('Enter');
-      await folded().waitFor({ state: 'hidden' });
+      // The event that remembers it comes a turn after the panel is folded.
+      await visitor.page.waitForFunction("document.cookie.includes('tour-folded=yes')");
       await visitor.page.goto(`${sample.url}/events/boutique-2026/exhibitors?page=1`);
       expect(await folded().isVisible()).toBe(false);
       await panel().locator('summary').first().click();

@@ -111,6 +111,9 @@ describe('processes of a host with one store, on express and on fastify', () => 
 });
 
 describe('used login states', () => {
+  /** Logouts of earlier tests may still be written. */
+  const spentStates = () => [...store.raw].filter(([name]) => name.includes(':spent-state:'));
+
   /** A callback that anybody can send: a login that was started, and an answer that the provider never gave. */
   async function forged(answer: Record<string, string>): Promise<string> {
     const visitor = new Visitor();
@@ -123,7 +126,7 @@ describe('used login states', () => {
 
   it('are a key alone, the same in every version, which says nothing and lives as long as its pending login', async () => {
     const digest = createHash('sha256').update(await forged({ code: 'forged' }));
-    const [[name, { value, until }] = ['', { value: '', until: 0 }], ...others] = store.raw;
+    const [[name, { value, until }] = ['', { value: '', until: 0 }], ...others] = spentStates();
     expect(name).toBe(`nestjs-exhibitor:spent-state:${digest.digest('base64url')}`);
     expect([value, others]).toEqual(['1', []]);
     const left = until - Date.now();
@@ -135,7 +138,7 @@ describe('used login states', () => {
     await forged({ error: 'access_denied' });
     await forged({ error: '' });
     await forged({ error: 'server_error', code: 'forged' });
-    expect(store.raw.size).toBe(0);
+    expect(spentStates()).toEqual([]);
     const visitor = new Visitor();
     const arrival = await toProvider(visitor, one);
     const { callback, parameters } = arrival;
