@@ -1,7 +1,5 @@
-import { Logger } from '@nestjs/common';
 import { ConfigurationError, type ConfigurationProblem } from '../errors/configuration.error.js';
 import { HOST_VARIABLES, SECRET_VARIABLE } from '../model/host-variables.js';
-import { untrustedText } from '../model/untrusted-text.js';
 import type { LoginOptions, TenantOptions } from './tenant-options.interface.js';
 
 const NOT_LOADED = 'no variable of these is set: is the file loaded? Node reads it by node --env-file=FILE';
@@ -13,8 +11,7 @@ const NOT_LOADED = 'no variable of these is set: is the file loaded? Node reads 
  * Call it in `useFactory`: tests and `@nestjs/config` set variables after the import.
  *
  * @param env usually `process.env`
- * @param options `prefix` begins the names of one of several tenants, as in `ACME_TENANT_ID`; `COOKIE_SECRET` may be without it. Other
- * variables with the prefix are named in a warning
+ * @param options `prefix` begins the names of one of several tenants, as in `ACME_TENANT_ID`; `COOKIE_SECRET` may be without it
  * @throws {ConfigurationError} `configuration_invalid` with all variables that are not set or empty. No value is shown.
  * @example
  * ExhibitorModule.forRootAsync({ isGlobal: true, useFactory: () => exhibitorOptionsFrom(process.env) });
@@ -33,8 +30,6 @@ export function exhibitorOptionsFrom(
     return '';
   };
   const read = (option: keyof typeof HOST_VARIABLES): string => required(prefix + HOST_VARIABLES[option]);
-  const names = Object.values(HOST_VARIABLES).map((name) => prefix + name);
-  const secretName = prefix + SECRET_VARIABLE;
   const isConfidential = env[prefix + HOST_VARIABLES['login.clientSecret']] !== undefined;
 
   const tenant = {
@@ -51,16 +46,10 @@ export function exhibitorOptionsFrom(
       keys: read('login.keys'),
     },
   };
+  const secretName = prefix + SECRET_VARIABLE;
   const secrets = [required(env[secretName] === undefined ? SECRET_VARIABLE : secretName)];
 
-  const isOther = (name: string): boolean =>
-    name.startsWith(prefix) && ![...names, secretName].includes(name);
-  const others = prefix === '' ? [] : Object.keys(env).filter(isOther);
-  if (others.length > 0) {
-    const shown = untrustedText(others.join(', '), 300);
-    new Logger('nestjs-exhibitor').warn(`not read, since no variable has this name: ${shown}`);
-  }
-  if (!names.some((name) => env[name])) {
+  if (Object.values(HOST_VARIABLES).every((name) => !env[prefix + name])) {
     problems.push({ path: '', expected: NOT_LOADED });
   }
   if (problems.length > 0) {
