@@ -89,12 +89,9 @@ function wholeNumber(name: string, value: string, largest: number): number {
 /** Asks a running sandbox for an access token. */
 async function printToken(port: number, person: string): Promise<number> {
   const url = `http://127.0.0.1:${port}`;
-  const reply = await fetch(`${url}/sandbox/token?person=${encodeURIComponent(person)}`).catch(
-    () => undefined,
-  );
-  if (reply === undefined) {
+  const reply = await fetch(`${url}/sandbox/token?person=${encodeURIComponent(person)}`).catch(() => {
     throw new Error(`no sandbox answers at ${url}: start it in another terminal, or name its --port`);
-  }
+  });
   const text = await reply.text();
   if (!reply.ok) {
     throw new Error(`${url} answers ${reply.status}: ${text.slice(0, 300)}`);
