@@ -123,20 +123,16 @@ export function loginRoutes(routes: string | LoginRoutes): Type[] {
 
 /** Warns of the first `redirectUri` whose path is not that of the callback: its logins would end with a 404. */
 function compareCallback({ tenants, pathOf }: CheckedOptions, config: ApplicationConfig, path: string): void {
-  const prefix = config.getGlobalPrefix();
-  const prefixes = config.getGlobalPrefixOptions().exclude ? [prefix, ''] : [prefix];
+  const route = posix.join('/', path, 'callback');
+  const { exclude = [] } = config.getGlobalPrefixOptions();
+  const isExcluded = exclude.some(({ pathRegex }) => pathRegex.test(route));
+  const callback = posix.join('/', isExcluded ? '' : encodeURI(config.getGlobalPrefix()), route).split('/');
   for (const [key, { login }] of 'find' in tenants ? [] : tenants) {
     const given = login?.redirectUri && new URL(login.redirectUri).pathname;
     const parts = given?.split('/') ?? [];
-    const callbacks = prefixes.map((one) =>
-      posix
-        .join('/', encodeURI(one), path, 'callback')
-        .split('/')
-        .map((part, at) => (part.startsWith(':') ? parts[at] : part))
-        .join('/'),
-    );
-    if (given && !callbacks.includes(given)) {
-      const line = `its path is ${given}, but that of the callback is ${callbacks.join(' or ')}`;
+    const own = callback.map((part, at) => (part.startsWith(':') ? parts[at] : part)).join('/');
+    if (given && given !== own) {
+      const line = `its path is ${given}, but that of the callback is ${callback.join('/')}`;
       new Logger('nestjs-exhibitor').warn(`${pathOf(key)}.login.redirectUri: ${line}`);
       return;
     }
