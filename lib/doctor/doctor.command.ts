@@ -116,7 +116,7 @@ function fromEnvironment(variables: readonly (readonly [option: string, name: st
   const tenant: Record<string, unknown> = {};
   for (const [path, name] of set) {
     const [option = '', inner] = path.split('.');
-    const value = process.env[name];
+    const value = process.env[name]?.trim();
     tenant[option] = inner === undefined ? value : { ...Object(tenant[option]), [inner]: value };
   }
   return tenant;

@@ -7,8 +7,8 @@ const NOT_LOADED = 'no variable of these is set: is the file loaded? Node reads 
 /**
  * Reads a tenant with a login, and `secrets`, from environment variables: `TENANT_ID`, `BASE_URL`, `AUTH_URL`, `API_CLIENT_ID`,
  * `API_CLIENT_SECRET`, `LOGIN_CLIENT_ID`, `LOGIN_CLIENT_SECRET` (not set: a public client), `REDIRECT_URI`, `ISSUER`,
- * `IDP_PUBLIC_KEY` (a PEM may be one line, with `\n` for line breaks) and `COOKIE_SECRET`. The module checks the values when it starts.
- * Call it in `useFactory`: tests and `@nestjs/config` set variables after the import.
+ * `IDP_PUBLIC_KEY` (a PEM may be one line, with `\n` for line breaks) and `COOKIE_SECRET`. White space around a value is removed.
+ * The module checks the values when it starts. Call it in `useFactory`: tests and `@nestjs/config` set variables after the import.
  *
  * @param env usually `process.env`
  * @param options `prefix` begins the names of one of several tenants, as in `ACME_TENANT_ID`; `COOKIE_SECRET` may be without it
@@ -22,12 +22,13 @@ export function exhibitorOptionsFrom(
 ): { tenant: TenantOptions & { login: LoginOptions }; secrets: string[] } {
   const problems: ConfigurationProblem[] = [];
   const required = (name: string): string => {
-    const value: unknown = env[name];
-    if (typeof value === 'string' && value.trim() !== '') {
-      return value;
+    const given: unknown = env[name];
+    // A line break at the end is common: from `echo secret | base64`, and from files of Windows.
+    const value = typeof given === 'string' ? given.trim() : '';
+    if (value === '') {
+      problems.push({ path: name, expected: given === undefined ? 'is not set' : 'is empty' });
     }
-    problems.push({ path: name, expected: value === undefined ? 'is not set' : 'is empty' });
-    return '';
+    return value;
   };
   const read = (option: keyof typeof HOST_VARIABLES): string => required(prefix + HOST_VARIABLES[option]);
   const isConfidential = env[prefix + HOST_VARIABLES['login.clientSecret']] !== undefined;

@@ -387,7 +387,7 @@ describe('the command', () => {
     const before = { ...process.env };
     try {
       for (const [name, value] of Object.entries(variables)) {
-        process.env[`ACME_${name}`] = value;
+        process.env[`ACME_${name}`] = `${value}\n`;
       }
       process.env['ACME_ISSUER'] = DEAF;
       const wrong = () => lines.splice(0).filter((line) => line.startsWith('WRONG'));

@@ -67,13 +67,15 @@ describe('exhibitorOptionsFrom', () => {
     expect(exhibitorOptionsFrom(own, { prefix: 'ACME_' }).secrets).toEqual(['own']);
   });
 
-  it('takes a PEM in one line, and a login client without a secret', async () => {
+  it('takes a PEM in one line, a login client without a secret, and values with line breaks', async () => {
     const env = {
       ...sandbox.environment('acme', { publicClient: true }),
       IDP_PUBLIC_KEY: publicPemOf(sandbox).replaceAll('\n', String.raw`\n`),
     };
     const options = exhibitorOptionsFrom(env);
     expect(options.tenant.login).toMatchObject({ clientId: 'acme-app', clientSecret: undefined });
+    const ofWindows = Object.entries(env).map(([name, value]) => [name, ` ${value}\r\n`]);
+    expect(exhibitorOptionsFrom(Object.fromEntries(ofWindows))).toEqual(options);
     expect(await readPageWith(options)).toBe(1234);
   });
 
