@@ -22,10 +22,11 @@ export function bootAdvice({ settings, tenants, pathOf }: CheckedOptions): strin
 
 /** On the value of an option that is a secret. */
 export function secretAdvice(path: string, secret: unknown): string[] {
-  if (typeof secret !== 'string' || secret.trim() === secret) {
+  // Docker and Kubernetes keep the quotes of an env file.
+  if (typeof secret !== 'string' || !/^\s|\s$|^(["'`]).*\1$/s.test(secret)) {
     return [];
   }
-  return [`${path}: begins or ends with white space, which is part of the secret; was it copied by mistake?`];
+  return [`${path}: begins or ends with white space or quotes, which are part of it: by mistake?`];
 }
 
 /** On a URL that ends with what the module appends to it. */

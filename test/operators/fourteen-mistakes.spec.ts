@@ -232,7 +232,7 @@ describe('a mistake that shows at boot', () => {
 
 describe('a value of onboarding that is most likely wrong', () => {
   it('is warned of at boot, once each', async () => {
-    const login = { clientSecret: ' login secret', scope: ['openid', 'offline_access'] };
+    const login = { clientSecret: '"login secret"', scope: ['openid', 'offline_access'] };
     await startWith((callback) => ({
       ...optionsWith(callback, { clientSecret: 'api secret\n', login }),
       secrets: [`${COOKIE_SECRET} `],
@@ -240,7 +240,7 @@ describe('a value of onboarding that is most likely wrong', () => {
     expect(lines.all).toEqual([
       expect.stringMatching(/^secrets\.0: begins or ends with white space/),
       expect.stringMatching(/^tenant\.clientSecret: begins or ends with white space/),
-      expect.stringMatching(/^tenant\.login\.clientSecret: begins or ends with white space/),
+      expect.stringMatching(/^tenant\.login\.clientSecret: begins or ends with white space or quotes/),
       expect.stringMatching(/^tenant\.login\.scope: has neither 'profile' nor 'email'/),
     ]);
     expect(lines.all.join()).not.toMatch(/api secret|login secret/);
