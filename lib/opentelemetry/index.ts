@@ -71,8 +71,5 @@ function attributesOf({ tenant, method, origin, template, status, code, cause }:
 export function hideAddresses(request: { origin: string | URL; path: string }): Record<string, string> {
   const { origin, pathname, search } = new URL(request.path, request.origin);
   const path = pathname.replace(CONTACT, '/contactEmail/{contactEmail}');
-  const template = '/api/v1/exhibitor/event/{eventId}/contactEmail/{contactEmail}';
-  return path === pathname
-    ? {}
-    : { 'url.full': `${origin}${path}${search}`, 'url.path': path, 'url.template': template };
+  return path === pathname ? {} : { 'url.full': `${origin}${path}${search}`, 'url.path': path };
 }

@@ -163,9 +163,7 @@ describe('a host in plain node with the built package', () => {
     await writeFile(join(folder, 'instrument.mjs'), namedSnippets('docs/recipes.md', 'instrument')[0]);
     await writeFile(join(folder, 'main.mjs'), main);
     const shown = await run('node', ['--import', './instrument.mjs', 'main.mjs']).stdout;
-    expect(shown).toContain(
-      "'url.template': '/api/v1/exhibitor/event/{eventId}/contactEmail/{contactEmail}'",
-    );
+    expect(shown).toContain(`'url.path': '${path.replace('sam%40example.com', '{contactEmail}')}'`);
     expect(shown).not.toContain('sam');
   });
 });

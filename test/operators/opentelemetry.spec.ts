@@ -137,10 +137,8 @@ describe('the recipe of docs/observability.md', () => {
 
     await lookup();
     expect(leaksOf(exported())).toEqual([]);
-    const path = '/api/v1/exhibitor/event/{eventId}/contactEmail/{contactEmail}';
     const shown = `/api/v1/exhibitor/event/world-2026/contactEmail/{contactEmail}`;
     expect(exported().find(({ name }) => name === 'GET')?.attributes).toMatchObject({
-      'url.template': path,
       'url.path': shown,
       'url.full': `${sandbox.url}${shown}`,
       'server.address': '127.0.0.1',
@@ -273,7 +271,6 @@ describe('hideAddresses', () => {
   const hidden = {
     'url.full': `https://api.example.com${path}/{contactEmail}?Page=2`,
     'url.path': `${path}/{contactEmail}`,
-    'url.template': '/api/v1/exhibitor/event/{eventId}/contactEmail/{contactEmail}',
   };
 
   it.each([
