@@ -1,3 +1,4 @@
+import { Logger } from '@nestjs/common';
 import { ConfigurationError, type ConfigurationProblem } from '../errors/configuration.error.js';
 import { HOST_VARIABLES, SECRET_VARIABLE } from '../model/host-variables.js';
 import type { LoginOptions, TenantOptions } from './tenant-options.interface.js';
@@ -11,7 +12,8 @@ const NOT_LOADED = 'no variable of these is set: is the file loaded? Node reads 
  * The module checks the values when it starts. Call it in `useFactory`: tests and `@nestjs/config` set variables after the import.
  *
  * @param env usually `process.env`
- * @param options `prefix` begins the names of one of several tenants, as in `ACME_TENANT_ID`; `COOKIE_SECRET` may be without it
+ * @param options `prefix` begins the names of one of several tenants, as in `ACME_TENANT_ID`; `COOKIE_SECRET` may be without it.
+ * Other variables with the prefix are named in a warning
  * @throws {ConfigurationError} `configuration_invalid` with all variables that are not set or empty. No value is shown.
  * @example
  * ExhibitorModule.forRootAsync({ isGlobal: true, useFactory: () => exhibitorOptionsFrom(process.env) });
@@ -22,11 +24,10 @@ export function exhibitorOptionsFrom(
 ): { tenant: TenantOptions & { login: LoginOptions }; secrets: string[] } {
   const problems: ConfigurationProblem[] = [];
   const required = (name: string): string => {
-    const given: unknown = env[name];
     // A line break at the end is common: from `echo secret | base64`, and from files of Windows.
-    const value = typeof given === 'string' ? given.trim() : '';
+    const value = String(env[name] ?? '').trim();
     if (value === '') {
-      problems.push({ path: name, expected: given === undefined ? 'is not set' : 'is empty' });
+      problems.push({ path: name, expected: env[name] === undefined ? 'is not set' : 'is empty' });
     }
     return value;
   };
@@ -50,7 +51,12 @@ export function exhibitorOptionsFrom(
   const secretName = prefix + SECRET_VARIABLE;
   const secrets = [required(env[secretName] === undefined ? SECRET_VARIABLE : secretName)];
 
-  if (Object.values(HOST_VARIABLES).every((name) => !env[prefix + name])) {
+  const names = [...Object.values(HOST_VARIABLES), SECRET_VARIABLE].map((name) => prefix + name);
+  const others = Object.keys(env).filter((name) => name.startsWith(prefix) && !names.includes(name));
+  if (prefix !== '' && others.length > 0) {
+    new Logger('nestjs-exhibitor').warn(`not read, since no variable has this name: ${others.join(', ')}`);
+  }
+  if (names.every((name) => !env[name])) {
     problems.push({ path: '', expected: NOT_LOADED });
   }
   if (problems.length > 0) {

@@ -13,6 +13,7 @@ import { HOST_VARIABLES, SECRET_VARIABLE } from '../../lib/model/host-variables.
 import { help as doctorHelp } from '../../lib/doctor/doctor.command.js';
 import { PAGES, readPage } from '../structure/readme.js';
 import { useSandbox } from '../support/lifetimes.js';
+import { loggedLines } from '../support/logged-lines.js';
 import { publicPemOf } from '../support/sandbox.js';
 
 const NAMES = Object.values(HOST_VARIABLES);
@@ -21,6 +22,8 @@ const LOADED = 'no variable of these is set: is the file loaded? Node reads it b
 const sandbox = await useSandbox();
 
 describe('exhibitorOptionsFrom', () => {
+  const { warnings } = loggedLines();
+
   /** The wrong variables, and what is wrong with them. */
   function problemsOf(read: () => unknown): string[] {
     try {
@@ -51,6 +54,7 @@ describe('exhibitorOptionsFrom', () => {
       secrets: [env['COOKIE_SECRET']],
     });
     expect(await readPageWith({ ...options })).toBe(1234);
+    expect(warnings).toEqual([]);
   });
 
   it('reads several tenants by prefix, with one COOKIE_SECRET or one with the prefix', async () => {
@@ -65,6 +69,7 @@ describe('exhibitorOptionsFrom', () => {
     expect(await readPageWith({ tenants: { acme, globex }, secrets }, 'globex')).toBe(1234);
     const own = { ...env, ACME_COOKIE_SECRET: 'own' };
     expect(exhibitorOptionsFrom(own, { prefix: 'ACME_' }).secrets).toEqual(['own']);
+    expect(warnings).toEqual([]);
   });
 
   it('takes a PEM in one line, a login client without a secret, and values with line breaks', async () => {
@@ -104,6 +109,21 @@ describe('exhibitorOptionsFrom', () => {
     },
   );
 
+  it('names the variables with the prefix that it does not read, in one line', () => {
+    const env = sandbox.environment('acme', { prefix: 'ACME_' });
+    exhibitorOptionsFrom({ ...sandbox.environment('acme'), LOGIN_CLIENTID: 'x' });
+    exhibitorOptionsFrom({ ...env, LOGIN_CLIENTID: 'x' }, { prefix: 'ACME_' });
+    expect(warnings).toEqual([]);
+    const others = { ACME_LOGIN_CLIENTID: 'x', ACME_DATABASE_URL: 'x', ACME_: 'x' };
+    exhibitorOptionsFrom({ ...env, ...others }, { prefix: 'ACME_' });
+    expect(warnings).toEqual([
+      'not read, since no variable has this name: ACME_LOGIN_CLIENTID, ACME_DATABASE_URL, ACME_',
+    ]);
+    warnings.length = 0;
+    exhibitorOptionsFrom({ ...env, [`ACME_\u001b[2J${'x'.repeat(1_000)}`]: 'x' }, { prefix: 'ACME_' });
+    expect(warnings).toEqual([expect.stringMatching(/^[ -~…]{1,400}$/)]);
+  });
+
   it('neither crashes on an environment of rubbish nor shows a value of it', () => {
     const name = fc.oneof(
       fc.constantFrom(...NAMES, SECRET_VARIABLE, '__proto__', 'constructor', 'toString'),
@@ -120,6 +140,7 @@ describe('exhibitorOptionsFrom', () => {
         const env = Object.fromEntries(
           Object.entries({ ...variables, ISSUER: secret }).map(([key, one]) => [prefix + key, one]),
         );
+        warnings.length = 0;
         let shown = '';
         try {
           expect(exhibitorOptionsFrom(env as never, { prefix }).tenant).toHaveProperty('login');
@@ -127,7 +148,7 @@ describe('exhibitorOptionsFrom', () => {
           expect(error).toBeInstanceOf(ConfigurationError);
           shown = String(error);
         }
-        expect(shown).not.toContain(secret);
+        expect([shown, ...warnings].join()).not.toContain(secret);
       }),
       { numRuns: 60 },
     );
