@@ -100,12 +100,9 @@ describe('exhibitorOptionsFrom', () => {
     'asks whether the file is loaded where no variable with %j is set',
     (prefix) => {
       const required = NAMES.filter((name) => name !== 'LOGIN_CLIENT_SECRET');
-      for (const env of [{}, { PATH: '/bin', COOKIE_SECRET: 'x' }]) {
-        const missing = required.map((name) => `${prefix}${name} is not set`);
-        const secret = env.COOKIE_SECRET ? [] : ['COOKIE_SECRET is not set'];
-        const problems = problemsOf(() => exhibitorOptionsFrom(env, { prefix }));
-        expect(problems).toEqual([...missing, ...secret, LOADED]);
-      }
+      const missing = required.map((name) => `${prefix}${name} is not set`);
+      const problems = problemsOf(() => exhibitorOptionsFrom({ PATH: '/bin' }, { prefix }));
+      expect(problems).toEqual([...missing, 'COOKIE_SECRET is not set', LOADED]);
     },
   );
 
@@ -119,9 +116,6 @@ describe('exhibitorOptionsFrom', () => {
     expect(warnings).toEqual([
       'not read, since no variable has this name: ACME_LOGIN_CLIENTID, ACME_DATABASE_URL, ACME_',
     ]);
-    warnings.length = 0;
-    exhibitorOptionsFrom({ ...env, [`ACME_\u001b[2J${'x'.repeat(1_000)}`]: 'x' }, { prefix: 'ACME_' });
-    expect(warnings).toEqual([expect.stringMatching(/^[ -~…]{1,400}$/)]);
   });
 
   it('neither crashes on an environment of rubbish nor shows a value of it', () => {
