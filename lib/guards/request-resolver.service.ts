@@ -62,7 +62,8 @@ export class RequestResolver {
       return (await this.#ask('resolveEvent', http, context)) ?? ofLogin;
     }
     if (isOnlyInQuery) {
-      return textOf(query['eventId']) ?? ofLogin;
+      // A list, or an object of Express: the handler may read an event in it.
+      return (query['eventId'] ?? '') === '' ? ofLogin : textOf(query['eventId']);
     }
     if (isHttp && 'eventId' in params) {
       return textOf(params['eventId']);

@@ -128,7 +128,7 @@ export class LoginService {
       onMatched(startedLogin(pending));
       await this.#spend(http, pending, parameters);
       const tenant = await this.tenants.get(pending.tenant);
-      checkSameProvider(tenant, pending);
+      checkSameLogin(tenant, pending);
       const verified = await this.callback.verify(tenant, pending, parameters);
       const login = { ...verified, former: pending.former };
       const state = await this.session.establish(http, tenant, login, storeIdentity);
@@ -185,10 +185,14 @@ function requireNavigation(http: HttpContext, sameSite: CookieAttributes['sameSi
   }
 }
 
-/** If a key is given to another provider or client, the pending logins of the former one must not be finished there. */
-function checkSameProvider(tenant: Tenant, pending: PendingLogin): void {
-  if (pending.provider !== providerDigest(browserLoginOf(tenant))) {
-    throw new LoginFailedError('state', 'this login was started with another provider or client', {
+/**
+ * If a key is given to another provider or client, the pending logins of the former one must not be finished there; nor those of another
+ * host with the same `secrets`, whose `maxAge` may be larger.
+ */
+function checkSameLogin(tenant: Tenant, pending: PendingLogin): void {
+  const login = browserLoginOf(tenant);
+  if (pending.provider !== providerDigest(login) || pending.redirectUri !== login.redirectUri) {
+    throw new LoginFailedError('state', 'this login was started with another provider, client or host', {
       tenant: tenant.key,
     });
   }

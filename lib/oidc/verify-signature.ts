@@ -1,6 +1,7 @@
 import type { CompactJWSHeaderParameters, CompactVerifyGetKey, JWTPayload } from 'jose';
 import { LoginFailedError } from '../errors/login-failed.error.js';
 import { isRecord } from '../model/json-values.js';
+import { parseJson } from '../transport/wire/reply-body.js';
 
 export interface VerifiedToken {
   header: CompactJWSHeaderParameters;
@@ -23,7 +24,7 @@ export async function verifyToken(
   const { compactVerify, errors } = await import('jose');
   try {
     const { payload, protectedHeader } = await compactVerify(token, key, { algorithms: [...algorithms] });
-    const claims: unknown = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(payload));
+    const claims = parseJson(payload);
     if (isRecord(claims)) {
       return { header: protectedHeader, payload: claims };
     }
@@ -67,7 +68,7 @@ export function unverified(token: string, part: 'header' | 'claims'): Record<str
     return {};
   }
   try {
-    const value: unknown = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
+    const value = parseJson(bytes);
     return isRecord(value) ? value : {};
   } catch {
     return {};

@@ -4,7 +4,7 @@ import type { ConfigurationProblem } from '../errors/configuration.error.js';
 import type { ExhibitorSettings } from './exhibitor-settings.js';
 import type { LoginSettings, TenantSettings } from './tenant-settings.js';
 import type { TenantSource } from './tenant-options.interface.js';
-import { base, isAllowedUrl } from './value-schemas.js';
+import { base, isAllowedUrl, parseUrl } from './value-schemas.js';
 
 type Rule = [isBroken: boolean, path: string, expected: string];
 
@@ -59,23 +59,30 @@ export function tenantRules(
 }
 
 /**
- * Sets `requireIss` where the host did not and tenants of different issuers share a `redirectUri`. There, a malicious provider could
+ * Sets `requireIss` where the host did not and tenants of different issuers share a callback. There, a malicious provider could
  * pass its response off as another's (mix-up attack); the `iss` parameter prevents that (RFC 9207 §1, RFC 9700 §4.4). Left unset,
  * discovery may set it.
  */
 export function requireIssOfShared(tenants: ReadonlyMap<string, TenantSettings>): void {
   const issuersByCallback = new Map<string, Set<string>>();
   const logins = [...tenants.values()].flatMap(({ login }) => login ?? []);
-  for (const { redirectUri = '', issuer } of logins) {
-    const issuers = issuersByCallback.get(redirectUri) ?? new Set();
-    issuersByCallback.set(redirectUri, issuers.add(issuer));
+  for (const { redirectUri, issuer } of logins) {
+    const callback = callbackOf(redirectUri);
+    const issuers = issuersByCallback.get(callback) ?? new Set();
+    issuersByCallback.set(callback, issuers.add(issuer));
   }
   for (const login of logins) {
     const { redirectUri } = login;
-    if (redirectUri !== undefined && (issuersByCallback.get(redirectUri)?.size ?? 0) > 1) {
+    if (redirectUri !== undefined && (issuersByCallback.get(callbackOf(redirectUri))?.size ?? 0) > 1) {
       login.requireIss ??= true;
     }
   }
+}
+
+/** What tells callbacks apart: the login cookies belong to a host name, and the callback compares the path. It ignores the query. */
+function callbackOf(redirectUri = ''): string {
+  const url = parseUrl(redirectUri);
+  return `${url?.hostname}${url?.pathname}`;
 }
 
 function loginRules(login: LoginSettings, session: ExhibitorSettings['session']): Rule[] {

@@ -148,8 +148,8 @@ export interface LoginOptions extends ProviderOptions {
   maxAge?: number | undefined;
   /**
    * Refuses a callback without the `iss` parameter (RFC 9207). Default: true where tenants of different issuers share a
-   * `redirectUri` or come from a {@link TenantSource}, or with `discovery` where the provider says that it sends `iss`; else
-   * false. An `iss` in the response is always checked.
+   * `redirectUri`, whose query and port do not count, or come from a {@link TenantSource}, or with `discovery` where the provider says
+   * that it sends `iss`; else false. An `iss` in the response is always checked.
    */
   requireIss?: boolean | undefined;
   /** Client authentication at the token endpoint. Default `post`. */

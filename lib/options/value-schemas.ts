@@ -77,6 +77,15 @@ export const secureUrl = v.pipe(
   v.check((value) => !value.includes('#'), 'must not contain a fragment'),
 );
 
+/**
+ * A {@link secureUrl} that the provider compares with the registered one, so that it stays as it is written. Whether cookies are
+ * `Secure` is read from how it begins.
+ */
+export const registeredUrl = v.pipe(
+  secureUrl,
+  v.check((value) => /^https?:/.test(value), 'must begin with https: or http:'),
+);
+
 /** A {@link secureUrl} without a query. It may have a path; trailing slashes are removed. */
 export const base = v.pipe(
   secureUrl,

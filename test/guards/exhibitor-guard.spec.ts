@@ -132,6 +132,7 @@ describe.each(['express', 'fastify'] as const)('a request on %s', (kind) => {
     it('of the route parameter, else of the query, else of the login', async () => {
       expect(await ask('/mine')).toMatchObject([200, { eventId: 'boutique-2026' }]);
       expect(await ask('/mine?eventId=world-2026')).toMatchObject([200, { eventId: 'world-2026' }]);
+      expect(await ask('/mine?eventId=world-2026&eventId=x')).toEqual(refused(400, 'event_required'));
       const [, mine] = await ask('/events/regional-2026/mine?eventId=world-2026');
       expect(mine).toMatchObject(idsOf(sandbox, 'regional-2026').map((id) => ({ id })));
     });

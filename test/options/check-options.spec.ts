@@ -200,7 +200,7 @@ describe('the options', () => {
     ['tenant.baseUrl', 'https://me:pw@api.example', 'must not contain credentials'],
     ['tenant.authUrl', 'https://login.example?x=1', 'must not contain a query'],
     ['tenant.authUrl', '/login', 'must be an absolute URL'],
-    ['tenant.endpoints.token', 'http://login.example/token', HTTPS],
+    ['tenant.login.redirectUri', 'HTTPS://host.example/auth', 'must begin with https: or http:'],
     ['tenant.endpoints.endSession', '/logout', 'must be an absolute URL'],
     ['tenant.endpoints.revoke', 'https://login.example/revoke', 'is not an option'],
     ['tenant.clientAuth', 'tls', "must be 'post', 'basic' or { privateKey, kid, alg, audience }"],

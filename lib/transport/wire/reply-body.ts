@@ -103,7 +103,7 @@ const UTF_8 = new TextDecoder('utf-8', { fatal: true });
  *
  * @throws {UnreadableBody}
  */
-export function parseJson(data: Buffer): unknown {
+export function parseJson(data: Uint8Array): unknown {
   if (data.length === 0) {
     throw new UnreadableBody('it is empty');
   }
