@@ -7,7 +7,6 @@ import {
   namesOfLogout,
   type EndedName,
   type Login,
-  type LogoutName,
   type ProviderLogout,
 } from './logout-names.js';
 import { SharedValues } from './shared-values.service.js';
@@ -61,10 +60,11 @@ export class EndedLogins {
   /**
    * Ends the login of this identity. What the store does not take is written soon.
    *
-   * @param endsAt end of the login, in ms since 1970: another service may give its logins more time. Default: later than that of any login
+   * @param endsAt end of the login, in ms since 1970: another service may give its logins more time. Default: `absoluteTtl` from now
    */
-  async end(id: string, endsAt = Infinity): Promise<void> {
-    const ttl = Math.min(endsAt - this.clock.epochMs(), LONGEST_TIMER) + CLOCK_MARGIN;
+  async end(id: string, endsAt?: number): Promise<void> {
+    const left = endsAt === undefined ? this.#longest : endsAt - this.clock.epochMs();
+    const ttl = Math.min(left, LONGEST_TIMER) + CLOCK_MARGIN;
     // The identity of a host may have no id.
     if (ttl > 0 && id !== '') {
       this.#ended.set(id, 1, { ttl });
@@ -79,7 +79,7 @@ export class EndedLogins {
    * recorded already is not replaced by an earlier one.
    */
   async endAtProvider(logout: ProviderLogout): Promise<boolean> {
-    const taken = await Promise.all(namesOfLogout(logout).map((one) => this.#endBefore(one, logout.at)));
+    const taken = await Promise.all(namesOfLogout(logout).map((name) => this.#endBefore(name, logout.at)));
     return !taken.includes(false);
   }
 
@@ -119,10 +119,9 @@ export class EndedLogins {
   }
 
   /** Ends the logins of this name that began at `at` or before. */
-  async #endBefore({ name, isOfUser }: LogoutName, at: number): Promise<boolean> {
-    // A user has one name, which outlasts every login: `absoluteTtl` may have been longer, or be longer at another service. Sessions
-    // have a name each.
-    const ttl = (isOfUser ? LONGEST_TIMER : this.#longest) + CLOCK_MARGIN;
+  async #endBefore(name: string, at: number): Promise<boolean> {
+    // No login that began before the logout lives longer.
+    const ttl = this.#longest + CLOCK_MARGIN;
     // Valid here before the store is asked, which may be slow.
     const latest = Math.max(at, this.#ended.get(name) ?? at);
     this.#ended.set(name, latest, { ttl });

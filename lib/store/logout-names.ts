@@ -35,18 +35,11 @@ export interface EndedName {
   readonly startedAt?: number;
 }
 
-/** A name under which a logout at the provider is recorded. */
-export interface LogoutName {
-  readonly name: string;
-  /** False for that of a session. */
-  readonly isOfUser: boolean;
-}
-
-export function namesOfLogout({ registration, subject, sid }: ProviderLogout): LogoutName[] {
+export function namesOfLogout({ registration, subject, sid }: ProviderLogout): string[] {
   const ofUser = sid === undefined ? 'user' : 'sessionless';
   return [
-    ...(sid === undefined ? [] : [{ name: nameOf('session', registration, sid), isOfUser: false }]),
-    ...(subject === undefined ? [] : [{ name: nameOf(ofUser, registration, subject), isOfUser: true }]),
+    ...(sid === undefined ? [] : [nameOf('session', registration, sid)]),
+    ...(subject === undefined ? [] : [nameOf(ofUser, registration, subject)]),
   ];
 }
 
