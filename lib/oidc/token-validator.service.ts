@@ -1,7 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import type { JWTPayload } from 'jose';
 import { ConfigurationError } from '../errors/configuration.error.js';
-import { LoginFailedError, type LoginFailureReason } from '../errors/login-failed.error.js';
+import { LoginFailedError } from '../errors/login-failed.error.js';
 import type { LoginSettings } from '../options/tenant-settings.js';
 import type { Refusal } from '../problems/problem.interface.js';
 import { ProblemLog } from '../problems/problem-log.service.js';
@@ -12,7 +12,7 @@ import { Deadlines, type Deadline } from '../time/deadline.js';
 import { logoutTokenFailure } from './logout-token.js';
 import { OpenIdProvider } from './openid-provider.service.js';
 import { accessTokenFailure, described, idTokenFailure, type LoginBinding } from './check-claims.js';
-import { checkHeader, unverified, verifyToken, type VerifiedToken } from './verify-signature.js';
+import { unverified, verifyToken, type VerifiedToken } from './verify-signature.js';
 
 /** Options of {@link TokenValidator.validate}. */
 export interface ValidateOptions {
@@ -69,70 +69,63 @@ export class TokenValidator {
 
   /** As {@link validate}, for tokens of every use: their signature, then their claims. @internal */
   async verify(tenant: Tenant, given: GivenToken, deadline: Deadline): Promise<VerifiedToken> {
-    const { use, token, isFromProvider = false } = given;
     const login = loginOf(tenant);
     const rules = rulesFor(given, login, tenant.key);
-    let verified: VerifiedToken;
-    try {
-      verified = await this.#verifySignature(tenant, login.algorithms, token, deadline);
-    } catch (error) {
-      if (!(error instanceof LoginFailedError)) {
-        throw error;
-      }
-      const { reason, message } = error;
-      // Any other reason is about the keys, and reported where they are read.
-      if (reason === 'algorithm' || reason === 'signature') {
-        this.#report(tenant, use, signatureRefusal(reason, token, login), !isFromProvider);
-      }
-      throw new LoginFailedError(reason, message, { tenant: tenant.key });
+    const verified = await this.#verifySignature(tenant, login.algorithms, given.token, deadline);
+    if (verified === undefined) {
+      throw this.#refused(tenant, given, signatureRefusal(given.token, tenant, login), false);
     }
     const refusal = rules(verified, this.clock.epochMs() / 1000);
-    if (refusal === undefined) {
-      return verified;
+    if (refusal !== undefined) {
+      throw this.#refused(tenant, given, refusal, true);
     }
-    const { reason } = refusal;
-    // Clients send expired tokens all the time.
-    if (isFromProvider || (reason !== 'expired' && reason !== 'issued')) {
-      this.#report(tenant, use, refusal, false);
-    }
-    throw new LoginFailedError(reason, `the token is refused: ${reason}`, { tenant: tenant.key });
+    return verified;
   }
 
-  /** Keys are fetched again where they have no key of this `kid`; without `kid`, where none fits the signature. */
+  /**
+   * `undefined` where no key has signed the token. Keys are fetched again where they have no key of this `kid`; without `kid`, where
+   * none fits the signature. A token that no key could verify makes nobody fetch keys.
+   */
   async #verifySignature(
     tenant: Tenant,
     algorithms: readonly string[],
     token: string,
     deadline: Deadline,
-  ): Promise<VerifiedToken> {
-    const { kid } = checkHeader(token, algorithms);
-    const keys = await this.provider.keysOf(tenant, deadline);
-    try {
-      return await verifyToken(token, keys.getKey, algorithms);
-    } catch (error) {
-      const isKnown = kid !== undefined && keys.kids.has(kid);
-      const newer = isKnown ? keys : await this.provider.keysOf(tenant, deadline, keys);
-      if (newer === keys) {
-        throw error;
-      }
-      return verifyToken(token, newer.getKey, algorithms);
+  ): Promise<VerifiedToken | undefined> {
+    const { alg, kid } = unverified(token, 'header');
+    const isReadable = kid === undefined || typeof kid === 'string';
+    if (!isReadable || !algorithms.some((name) => name === alg)) {
+      return undefined;
     }
+    const keys = await this.provider.keysOf(tenant, deadline);
+    const verified = await verifyToken(token, keys.getKey, algorithms);
+    if (verified !== undefined || (kid !== undefined && keys.kids.has(kid))) {
+      return verified;
+    }
+    const newer = await this.provider.keysOf(tenant, deadline, keys);
+    return newer === keys ? undefined : verifyToken(token, newer.getKey, algorithms);
   }
 
-  /** @param isUnverified true where nothing in the token is verified, and a client may have made it up */
-  #report(tenant: Tenant, use: GivenToken['use'], refusal: Refusal, isUnverified: boolean): void {
-    const { reason, option, expected, received } = refusal;
-    if (option === undefined) {
-      return;
+  /** @param isSigned false where nothing in the token is verified: unless it is from the provider, a client may have made it up */
+  #refused(
+    tenant: Tenant,
+    { use, isFromProvider = false }: GivenToken,
+    { reason, option, expected, received }: Refusal,
+    isSigned: boolean,
+  ): LoginFailedError {
+    // Clients send expired tokens all the time.
+    const isUsual = !isFromProvider && (reason === 'expired' || reason === 'issued');
+    if (option !== undefined && !isUsual) {
+      this.log.report(tenant, {
+        cause: `${use} ${reason}`,
+        options: [option],
+        message: `the ${NAMES[use]} is refused (${reason})`,
+        expected,
+        received,
+        isUnverified: !isSigned && !isFromProvider,
+      });
     }
-    this.log.report(tenant, {
-      cause: `${use} ${reason}`,
-      options: [option],
-      message: `the ${NAMES[use]} is refused (${reason})`,
-      expected,
-      received,
-      isUnverified,
-    });
+    return new LoginFailedError(reason, `the token is refused: ${reason}`, { tenant: tenant.key });
   }
 }
 
@@ -167,17 +160,17 @@ function missing(option: string, tenantKey: string): never {
 
 /** What an operator reads of a token whose signature cannot be verified. */
 function signatureRefusal(
-  reason: LoginFailureReason,
   token: string,
+  { keysOption }: Tenant,
   { algorithms, keys }: LoginSettings,
 ): Refusal {
   const { alg, kid } = unverified(token, 'header');
-  if (reason === 'algorithm') {
+  if (typeof alg === 'string' && !algorithms.some((name) => name === alg)) {
     const expected = `alg ${algorithms.join(', ')}`;
-    return { reason, option: 'login.algorithms', expected, received: `alg ${described(alg)}` };
+    return { reason: 'algorithm', option: 'login.algorithms', expected, received: `alg ${alg}` };
   }
-  const option = keys === undefined ? 'login.discovery' : 'login.keys';
   const expected =
     keys?.kind === 'jwks' ? `kid ${described(keys.jwks.keys.map((key) => key.kid))}` : 'a key of this option';
-  return { reason, option, expected, received: `kid ${described(kid)}, alg ${described(alg)}` };
+  const received = `kid ${described(kid)}, alg ${described(alg)}`;
+  return { reason: 'signature', option: keysOption, expected, received };
 }
