@@ -1,6 +1,5 @@
 import { createPublicKey, type KeyObject } from 'node:crypto';
 import type { CompactVerifyGetKey, JWK } from 'jose';
-import { LoginFailedError } from '../errors/login-failed.error.js';
 import { isRecord } from '../model/json-values.js';
 import { isJwk, MOST_KEYS } from '../options/key-source.js';
 
@@ -13,24 +12,21 @@ export interface KeySet {
 }
 
 /**
- * The public signature keys of a JWKS. Unknown, unreadable, short, giant, symmetric and private keys are passed over, so that one bad
- * key does not make every login fail.
+ * The public signature keys of a JWKS; `undefined` where there is none, or too many keys. Unknown, unreadable, short, giant, symmetric
+ * and private keys are passed over, so that one bad key does not make every login fail.
  */
-export async function keySetOf(jwks: unknown): Promise<KeySet> {
+export async function keySetOf(jwks: unknown): Promise<KeySet | undefined> {
   const published: unknown[] = isRecord(jwks) && Array.isArray(jwks['keys']) ? jwks['keys'] : [];
-  if (published.length > MOST_KEYS) {
-    throw new LoginFailedError('provider', `the provider publishes more than ${MOST_KEYS} keys`);
-  }
-  const keys = published.filter(isUsable);
+  const keys = published.length > MOST_KEYS ? [] : published.filter(isUsable);
   if (keys.length === 0) {
-    throw new LoginFailedError('provider', 'the provider publishes no usable signing key');
+    return undefined;
   }
   const { createLocalJWKSet } = await import('jose');
   return { kids: new Set(keys.map(({ kid }) => kid)), getKey: createLocalJWKSet({ keys }) };
 }
 
 /** A PEM has no `kid`: it is the key for every `kid`. */
-export async function pemKeySet(key: KeyObject): Promise<KeySet> {
+export function pemKeySet(key: KeyObject): KeySet {
   return { kids: new Set(), getKey: () => key };
 }
 

@@ -1,20 +1,22 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
-import { LoginFailedError } from '../errors/login-failed.error.js';
+import { LoginFailedError, type LoginFailureReason } from '../errors/login-failed.error.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import type { ExhibitorSettings } from '../options/exhibitor-settings.js';
 import { MOST_KEYS, type KeySource } from '../options/key-source.js';
 import type { Refusal } from '../problems/problem.interface.js';
 import { ProblemLog } from '../problems/problem-log.service.js';
-import type { EndpointName, Tenant } from '../tenants/tenant.js';
+import { loginOf, type Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import { Deadlines, type Deadline } from '../time/deadline.js';
 import { Transport } from '../transport/transport.service.js';
 import { keySetOf, pemKeySet, type KeySet } from './key-set.js';
 import {
+  MEMBERS,
   metadataUrl,
   parseMetadata,
   publishedUrl,
+  UNUSABLE_URL,
   type Metadata,
   type MetadataUrl,
 } from './parse-metadata.js';
@@ -24,6 +26,12 @@ const NAMES = { keys: 'the keys of the provider', metadata: 'the metadata of the
 
 /** They decide where the metadata is read. */
 const METADATA_OPTIONS = ['login.issuer', 'login.discovery'];
+
+/** What providers answer to one dispatcher. */
+interface Documents {
+  metadata: PublishedDocuments<Metadata>;
+  keys: PublishedDocuments<KeySet>;
+}
 
 /**
  * Addresses and keys of a tenant's provider: those of the options; with `login.discovery` those of the provider's metadata
@@ -36,36 +44,35 @@ const METADATA_OPTIONS = ['login.issuer', 'login.discovery'];
 @Injectable()
 export class OpenIdProvider {
   readonly #allowedOrigins: ExhibitorSettings['allowedOrigins'];
-  readonly #metadata: PublishedDocuments<Metadata>;
-  readonly #keys: PublishedDocuments<KeySet>;
-  readonly #fixedKeys = new WeakMap<KeySource, Promise<KeySet>>();
+  readonly #documents = new WeakMap<object, Documents>();
 
   constructor(
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
     @Inject(Transport) private readonly transport: Transport,
     @Inject(Deadlines) private readonly deadlines: Deadlines,
-    @Inject(Clock) clock: Clock,
+    @Inject(Clock) private readonly clock: Clock,
     @Inject(ProblemLog) private readonly log: ProblemLog,
   ) {
     this.#allowedOrigins = settings.allowedOrigins;
-    this.#metadata = new PublishedDocuments(clock);
-    this.#keys = new PublishedDocuments(clock);
   }
 
-  async urlOf(tenant: Tenant, name: 'authorize' | 'token', deadline: Deadline): Promise<string> {
-    return (
-      (await this.findUrl(tenant, name, deadline)) ??
-      this.#refuseMetadata(tenant, `names no ${name} endpoint`)
-    );
+  /** The URL of what every provider has. */
+  async urlOf(tenant: Tenant, name: 'authorize' | 'token' | 'keys', deadline: Deadline): Promise<string> {
+    const url = await this.findUrl(tenant, name, deadline);
+    return url ?? this.#refuse(tenant, 'metadata', { ...UNUSABLE_URL, expected: MEMBERS[name] });
   }
 
-  /** The URL of an endpoint; `undefined` where the provider has none. */
-  async findUrl(tenant: Tenant, name: EndpointName, deadline: Deadline): Promise<string | undefined> {
-    const set = tenant.settings.endpoints?.[name];
-    if (set !== undefined || tenant.login?.discovery !== true) {
-      return set ?? tenant.defaultEndpoint(name);
+  /** The URL of an endpoint, or of the keys by discovery; `undefined` where the provider has none. */
+  async findUrl(tenant: Tenant, name: MetadataUrl, deadline: Deadline): Promise<string | undefined> {
+    if (name !== 'keys') {
+      const set = tenant.settings.endpoints?.[name];
+      if (set !== undefined || tenant.login?.discovery !== true) {
+        return set ?? tenant.defaultEndpoint(name);
+      }
     }
-    return this.#discoveredUrl(tenant, name, deadline);
+    const metadata = await this.#metadataOf(tenant, deadline);
+    const url = publishedUrl(metadata, name, tenant.key, this.#allowedOrigins);
+    return typeof url === 'object' ? this.#refuse(tenant, 'metadata', url) : url;
   }
 
   /** True where an authorization response without `iss` must be refused (RFC 9207 §2.4). */
@@ -80,108 +87,70 @@ export class OpenIdProvider {
   /**
    * The keys of the provider.
    *
-   * @param useless keys of which none verifies a token: published ones are fetched again. The answer is the same where there are no
-   * newer ones
+   * @param useless keys of which none verifies a token: they are read again. The answer is the same where there are no newer ones
    */
   async keysOf(tenant: Tenant, deadline: Deadline, useless?: KeySet): Promise<KeySet> {
-    const source = tenant.login?.keys ?? {
+    const source: KeySource = tenant.login?.keys ?? {
       kind: 'url',
-      url:
-        (await this.#discoveredUrl(tenant, 'keys', deadline)) ??
-        this.#refuseMetadata(tenant, 'names no keys'),
+      url: await this.urlOf(tenant, 'keys', deadline),
     };
-    if (source.kind !== 'url') {
-      const fixed =
-        this.#fixedKeys.get(source) ??
-        (source.kind === 'pem' ? pemKeySet(source.key) : keySetOf(source.jwks));
-      this.#fixedKeys.set(source, fixed);
-      return this.#usable(tenant, fixed);
-    }
-    const { url } = source;
-    const fetch = async (): Promise<KeySet> =>
-      this.#usable(tenant, keySetOf(await this.#fetch('keys', tenant, url)));
-    return this.#keys.read(this.#nameOf(tenant, url), tenant, deadline, fetch, useless);
-  }
-
-  /** Reports keys that cannot be used. */
-  async #usable(tenant: Tenant, keys: Promise<KeySet>): Promise<KeySet> {
-    try {
-      return await keys;
-    } catch (error) {
-      this.log.report(tenant, {
-        cause: 'keys',
-        options: [tenant.keysOption],
-        message: `${NAMES.keys} cannot be used`,
-        expected: `a JWKS of at most ${MOST_KEYS} keys, one of them a public signing key`,
-      });
-      throw error;
-    }
-  }
-
-  /** The URL that the metadata names; `undefined` where it names none. */
-  async #discoveredUrl(tenant: Tenant, name: MetadataUrl, deadline: Deadline): Promise<string | undefined> {
-    const metadata = await this.#metadataOf(tenant, deadline);
-    const url = publishedUrl(metadata, name, tenant.key, this.#allowedOrigins);
-    return typeof url === 'object'
-      ? this.#refuseMetadata(tenant, `names an address for ${name} that is not accepted`, url)
-      : url;
+    const fetch = async (): Promise<KeySet> => {
+      if (source.kind === 'pem') {
+        return pemKeySet(source.key);
+      }
+      const jwks = source.kind === 'jwks' ? source.jwks : await this.#fetch('keys', tenant, source.url);
+      const expected = `a JWKS of at most ${MOST_KEYS} keys, one of them a public signing key`;
+      return (await keySetOf(jwks)) ?? this.#refuse(tenant, 'keys', { reason: 'provider', expected });
+    };
+    const name = source.kind === 'url' ? source.url : tenant.registration;
+    return this.#documentsOf(tenant).keys.read(name, tenant, deadline, fetch, useless);
   }
 
   #metadataOf(tenant: Tenant, deadline: Deadline): Promise<Metadata> {
-    const issuer = tenant.login?.issuer ?? '';
+    const { issuer } = loginOf(tenant);
     const fetch = async (): Promise<Metadata> => {
       const metadata = parseMetadata(await this.#fetch('metadata', tenant, metadataUrl(issuer)), issuer);
-      return 'reason' in metadata
-        ? this.#refuseMetadata(tenant, `cannot be used (${metadata.reason})`, metadata)
-        : metadata;
+      return 'reason' in metadata ? this.#refuse(tenant, 'metadata', metadata) : metadata;
     };
-    return this.#metadata.read(this.#nameOf(tenant, issuer), tenant, deadline, fetch);
+    return this.#documentsOf(tenant).metadata.read(issuer, tenant, deadline, fetch);
+  }
+
+  /** What a proxy of one tenant answers is not for the others. */
+  #documentsOf(tenant: Tenant): Documents {
+    const dispatcher = this.transport.dispatcherOf(tenant) ?? this;
+    const documents = this.#documents.get(dispatcher) ?? {
+      metadata: new PublishedDocuments<Metadata>(this.clock),
+      keys: new PublishedDocuments<KeySet>(this.clock),
+    };
+    this.#documents.set(dispatcher, documents);
+    return documents;
   }
 
   /** The body of a document, under the limits of the tenant that asks. */
-  async #fetch(operation: 'keys' | 'metadata', tenant: Tenant, url: string): Promise<unknown> {
-    const request = { operation, method: 'GET', url, template: operation } as const;
+  async #fetch(document: keyof Documents, tenant: Tenant, url: string): Promise<unknown> {
+    const request = { operation: document, method: 'GET', url, template: document } as const;
     // Half of the time: after a failure the callers go on with the last good document.
     const { status, body } = await this.deadlines.within(tenant.http.deadline / 2, (deadline) =>
-      usableReply(this.transport.send(tenant, request, deadline), NAMES[operation]),
+      usableReply(this.transport.send(tenant, request, deadline), NAMES[document]),
     );
-    if (status !== 200) {
-      const options = operation === 'keys' ? [tenant.keysOption] : METADATA_OPTIONS;
-      const message = `${NAMES[operation]} could not be found`;
-      this.log.report(tenant, { cause: operation, options, message, received: `status ${status}` });
-      throw unusableReply(NAMES[operation], tenant.key);
-    }
-    return body;
+    return status === 200
+      ? body
+      : this.#refuse(tenant, document, { reason: 'provider', received: `status ${status}` });
   }
 
-  #refuseMetadata(tenant: Tenant, why: string, refusal: Refusal = { reason: 'provider' }): never {
+  /** Tells the operator why a document cannot be used. */
+  #refuse(tenant: Tenant, document: keyof Documents, refusal: Refusal): never {
     const { reason, option, expected, received } = refusal;
-    const options = option === undefined ? ['login.discovery'] : METADATA_OPTIONS;
-    const message = `${NAMES.metadata} ${why}`;
+    const ofDocument = document === 'keys' ? [tenant.keysOption] : METADATA_OPTIONS;
     this.log.report(tenant, {
-      cause: `metadata ${why}`,
-      options,
-      message,
+      cause: `${document} ${expected}`,
+      options: option === undefined ? ofDocument : [option],
+      message: `${NAMES[document]} cannot be used`,
       expected,
       received,
     });
-    throw new LoginFailedError(reason, message, { tenant: tenant.key });
+    throw unusableReply(NAMES[document], tenant.key, reason);
   }
-
-  /** Name of a document. What a proxy of one tenant answers is not for the others. */
-  #nameOf(tenant: Tenant, id: string): string {
-    const dispatcher = this.transport.dispatcherOf(tenant);
-    return `${dispatcher === undefined ? 0 : idOf(dispatcher)} ${id}`;
-  }
-}
-
-const dispatcherIds = new WeakMap<object, number>();
-let lastDispatcherId = 0;
-
-function idOf(dispatcher: object): number {
-  const id = dispatcherIds.get(dispatcher) ?? (lastDispatcherId += 1);
-  dispatcherIds.set(dispatcher, id);
-  return id;
 }
 
 /**
@@ -199,6 +168,10 @@ export async function usableReply<R>(reply: Promise<R>, name: string): Promise<R
   }
 }
 
-export function unusableReply(name: string, tenant: string | undefined): LoginFailedError {
-  return new LoginFailedError('provider', `${name}: the reply cannot be used`, { tenant });
+export function unusableReply(
+  name: string,
+  tenant: string | undefined,
+  reason: LoginFailureReason = 'provider',
+): LoginFailedError {
+  return new LoginFailedError(reason, `${name}: the reply cannot be used`, { tenant });
 }

@@ -6,7 +6,7 @@ import type { EndpointName } from '../tenants/tenant.js';
 import { described } from './check-claims.js';
 
 /** Members of the metadata that are used (OpenID Connect Discovery 1.0 §3, RP-Initiated Logout 1.0 §2.1). */
-const MEMBERS: Readonly<Record<EndpointName | 'keys', string>> = {
+export const MEMBERS: Readonly<Record<EndpointName | 'keys', string>> = {
   authorize: 'authorization_endpoint',
   token: 'token_endpoint',
   userinfo: 'userinfo_endpoint',
@@ -15,6 +15,9 @@ const MEMBERS: Readonly<Record<EndpointName | 'keys', string>> = {
 };
 
 export type MetadataUrl = keyof typeof MEMBERS;
+
+/** Refuses an address of the metadata. */
+export const UNUSABLE_URL = { reason: 'provider', option: 'login.discovery' } as const;
 
 /** The metadata of a provider, as far as it is used. It never adds algorithms or kinds of client authentication. */
 export interface Metadata {
@@ -28,12 +31,12 @@ export interface Metadata {
  * Reads the metadata of a provider. Its issuer must be the configured one, character by character (Discovery 1.0 §4.3).
  */
 export function parseMetadata(body: unknown, issuer: string): Metadata | Refusal {
-  const [option, expected] = ['login.issuer', `issuer ${issuer}`];
+  const expected = `issuer ${issuer}`;
   if (!isRecord(body)) {
-    return { reason: 'provider', option, expected, received: 'no object' };
+    return { reason: 'provider', expected, received: 'no object' };
   }
   if (body['issuer'] !== issuer) {
-    return { reason: 'issuer', option, expected, received: `issuer ${described(body['issuer'])}` };
+    return { reason: 'issuer', expected, received: `issuer ${described(body['issuer'])}` };
   }
   const urls = Object.fromEntries(Object.entries(MEMBERS).map(([name, member]) => [name, body[member]]));
   return { urls, sendsIss: body['authorization_response_iss_parameter_supported'] === true };
@@ -53,16 +56,12 @@ export function publishedUrl(
   if (value === undefined || value === null) {
     return undefined;
   }
-  const parsed = v.safeParse(endpointUrl, value);
-  if (!parsed.success) {
-    const expected = `${MEMBERS[name]} ${parsed.issues[0].message}`;
-    return { reason: 'provider', expected, received: described(value) };
+  const { success, output: url, issues } = v.safeParse(endpointUrl, value);
+  if (success && isAllowedUrl(url, tenantKey, allowedOrigins)) {
+    return url;
   }
-  if (!isAllowedUrl(parsed.output, tenantKey, allowedOrigins)) {
-    const expected = `${MEMBERS[name]} on one of allowedOrigins`;
-    return { reason: 'provider', expected, received: parsed.output };
-  }
-  return parsed.output;
+  const rule = success ? 'on one of allowedOrigins' : issues[0].message;
+  return { ...UNUSABLE_URL, expected: `${MEMBERS[name]} ${rule}`, received: described(value) };
 }
 
 /** Discovery 1.0 §4: a trailing slash is removed from the issuer, so that two issuers may have one address. */
