@@ -11,10 +11,6 @@ import { Transport } from '../transport/transport.service.js';
 import { described } from './check-claims.js';
 import { OpenIdProvider, unusableReply, usableReply } from './openid-provider.service.js';
 
-/** Userinfo is read as JSON. Some providers sign it for clients that are registered so. */
-const SIGNED =
-  'userinfo answered no JSON. If the provider signs it, remove userinfo_signed_response_alg from this client at the provider';
-
 /** Of a token or of userinfo. */
 export type Claims = Record<string, unknown>;
 
@@ -87,17 +83,14 @@ export class UserInfo {
       template: new URL(url).pathname,
       headers: { authorization: `Bearer ${accessToken}` },
     } as const;
-    const problem = { cause: 'userinfo', options: [tenant.endpointOption('userinfo')] };
-    const sent = usableReply(this.transport.send(tenant, request, deadline), 'userinfo');
-    const { status, body } = await sent.catch((error: unknown) => {
-      if (error instanceof LoginFailedError) {
-        this.log.report(tenant, { ...problem, message: SIGNED });
-      }
-      throw error;
-    });
+    const { status, body } = await usableReply(this.transport.send(tenant, request, deadline), 'userinfo');
     if (status !== 200 || !isRecord(body)) {
-      const message = 'userinfo answered without claims';
-      this.log.report(tenant, { ...problem, message, received: `status ${status}` });
+      this.log.report(tenant, {
+        cause: 'userinfo',
+        options: [tenant.endpointOption('userinfo')],
+        message: 'userinfo answered without claims',
+        received: `status ${status}`,
+      });
       throw unusableReply('userinfo', tenant.key);
     }
     // OIDC Core §5.3.2.
