@@ -129,7 +129,9 @@ export class LoginService {
       await this.#spend(http, pending, parameters);
       const tenant = await this.tenants.get(pending.tenant);
       checkSameProvider(tenant, pending);
-      const verified = await this.callback.verify(tenant, pending, parameters);
+      const verified = await this.deadlines.within(tenant.http.deadline, (deadline) =>
+        this.callback.verify(tenant, pending, parameters, deadline),
+      );
       const login = { ...verified, former: pending.former };
       const state = await this.session.establish(http, tenant, login, storeIdentity);
       publish('login', () => ({ tenant: tenant.key, outcome: 'succeeded' }));
