@@ -70,9 +70,7 @@ export async function authorizationUrl(
   authorizeUrl: string,
   parameters: LoginParameters,
 ): Promise<string> {
-  const LoginStrategy = await (loaded ??= loadStrategy());
-  const strategy = new LoginStrategy(optionsOf(login, pending, authorizeUrl));
-  const url = new URL(await strategy.begin());
+  const url = new URL(await redirectOf(optionsOf(login, pending, authorizeUrl)));
   for (const [name, value] of Object.entries(parametersOf(login, pending, parameters))) {
     if (value !== undefined) {
       url.searchParams.set(name, value);
@@ -123,10 +121,8 @@ function optionsOf(login: BrowserLogin, pending: PendingLogin, authorizeUrl: str
   };
 }
 
-let loaded: ReturnType<typeof loadStrategy> | undefined;
-
-/** passport and its strategy are loaded with the first login. */
-async function loadStrategy() {
+/** The address that the package redirects to. It is loaded with the first login, and so is passport. */
+async function redirectOf(options: StrategyOptions): Promise<string> {
   const [{ PassportStrategy }, { default: passport }, { Strategy }] = await Promise.all([
     import('@nestjs/passport'),
     import('passport'),
@@ -134,21 +130,7 @@ async function loadStrategy() {
   ]);
 
   class LoginStrategy extends PassportStrategy(Strategy, 'exhibitor') {
-    declare redirect: (url: string) => void;
-    declare error: (error: unknown) => void;
     declare authenticate: (request: object) => void;
-
-    /**
-     * The address that the browser is redirected to. The request has no query: the package would handle `code` or `error` in it as
-     * a callback. Passport's own middleware needs methods that Fastify's reply does not have.
-     */
-    begin(): Promise<string> {
-      return new Promise((resolve, reject) => {
-        this.redirect = resolve;
-        this.error = reject;
-        this.authenticate({ query: {}, headers: {} });
-      });
-    }
 
     /** Never called, since the callback is not handled here. */
     validate(): false {
@@ -161,5 +143,10 @@ async function loadStrategy() {
     }
   }
 
-  return LoginStrategy;
+  return new Promise((resolve, reject) => {
+    // Passport's own middleware needs methods that Fastify's reply does not have.
+    const strategy = Object.assign(new LoginStrategy(options), { redirect: resolve, error: reject });
+    // Without a query: the package would handle `code` or `error` in it as a callback.
+    strategy.authenticate({ query: {}, headers: {} });
+  });
 }
