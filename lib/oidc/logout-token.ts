@@ -2,7 +2,6 @@ import type { JWTPayload } from 'jose';
 import { isRecord } from '../model/json-values.js';
 import type { LoginSettings } from '../options/tenant-settings.js';
 import type { Refusal } from '../problems/problem.interface.js';
-import type { ProviderLogout } from '../store/logout-names.js';
 import { described, isText, issueFailure, logoutEventOf, wrongIssuer } from './check-claims.js';
 
 /** A provider may send `logout+jwt`, `JWT` or none. */
@@ -45,21 +44,6 @@ export function logoutTokenFailure(
     return { reason: 'subject' };
   }
   return issueFailure(claims, expected.clockTolerance, now);
-}
-
-/**
- * What a valid logout token says.
- *
- * @param registration of the tenant that verified it
- * @param now ms since 1970. A logout in the future would end logins that begin after it
- */
-export function logoutOf({ sub, sid, iat }: JWTPayload, registration: string, now: number): ProviderLogout {
-  return {
-    registration,
-    ...(sub === undefined ? {} : { subject: sub }),
-    ...(typeof sid === 'string' ? { sid } : {}),
-    at: Math.min(Number(iat) * 1000, now),
-  };
 }
 
 /** True where a token has this issuer and, as its only audience, this client. */
