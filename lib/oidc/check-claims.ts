@@ -5,7 +5,7 @@ import type { LoginSettings } from '../options/tenant-settings.js';
 import type { Refusal } from '../problems/problem.interface.js';
 
 /** What the tokens of a login must fit. Times in seconds. */
-type Expectation = Pick<LoginSettings, 'issuer' | 'clockTolerance'>;
+type Expectation = Pick<LoginSettings, 'issuer' | 'clockTolerance'> & { audience: string };
 
 /** What one login sent, and its ID token must fit. */
 export interface LoginBinding {
@@ -14,13 +14,9 @@ export interface LoginBinding {
   maxAge?: number | undefined;
 }
 
-type IdTokenExpectation = Expectation &
-  LoginBinding & {
-    audience: string;
-    clientId: string;
-  };
+type IdTokenExpectation = Expectation & LoginBinding & { clientId: string };
 
-type AccessTokenExpectation = Expectation & Pick<LoginSettings, 'authorizedParties'> & { audience: string };
+type AccessTokenExpectation = Expectation & Pick<LoginSettings, 'authorizedParties'>;
 
 /**
  * Why an ID token is refused; `undefined` where it is valid. Rules and order of OIDC Core §3.1.3.7.
@@ -169,18 +165,14 @@ export function wrongIssuer({ iss }: JWTPayload, { issuer }: Pick<LoginSettings,
   return { reason: 'issuer', option: 'login.issuer', expected: issuer, received: described(iss) };
 }
 
-/** Values of a list that are shown: audiences, names of claims. */
-const MOST_SHOWN = 10;
-
 /** A claim in the operator's log. It may have any type. */
 export function described(value: unknown): string {
   if (value === undefined) {
     return 'none';
   }
-  if (Array.isArray(value)) {
-    return value.slice(0, MOST_SHOWN).map(described).join(' or ');
-  }
-  return typeof value === 'string' || typeof value === 'number' ? String(value) : typeof value;
+  const values: unknown[] = Array.isArray(value) ? value : [value];
+  const shown = values.map((one) => (typeof one === 'string' || typeof one === 'number' ? one : typeof one));
+  return shown.join(' or ');
 }
 
 function isRecent(authTime: unknown, maxAge: number, tolerance: number, now: number): boolean {
@@ -196,17 +188,13 @@ export function isText(value: unknown): value is string {
 }
 
 /**
- * `c_hash` and `at_hash`: the left half of the hash of the value, by the hash algorithm of the ID token's `alg`
+ * True for the `c_hash` or `at_hash` of a value: the left half of its hash, by the hash algorithm of the ID token's `alg`
  * (OIDC Core §3.3.2.11). EdDSA uses SHA-512.
  */
-export function halfHash(value: string, algorithm: string): string {
+export function hashFits(claim: unknown, value: string, algorithm: string): boolean {
   const bits = /(256|384|512)$/.exec(algorithm)?.[1] ?? '512';
   const digest = createHash(`sha${bits}`).update(value).digest();
-  return digest.subarray(0, digest.length / 2).toString('base64url');
-}
-
-export function hashFits(claim: unknown, value: string, algorithm: string): boolean {
-  return claim === halfHash(value, algorithm);
+  return claim === digest.subarray(0, digest.length / 2).toString('base64url');
 }
 
 /** Member of the claim `events` of a logout token (OpenID Connect Back-Channel Logout 1.0 §2.4). */

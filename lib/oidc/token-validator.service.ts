@@ -169,8 +169,8 @@ function signatureRefusal(
     const expected = `alg ${algorithms.join(', ')}`;
     return { reason: 'algorithm', option: 'login.algorithms', expected, received: `alg ${alg}` };
   }
-  const expected =
-    keys?.kind === 'jwks' ? `kid ${described(keys.jwks.keys.map((key) => key.kid))}` : 'a key of this option';
+  const kids = keys?.kind === 'jwks' ? keys.jwks.keys.map((key) => key.kid ?? 'none') : undefined;
+  const expected = kids === undefined ? 'a key of this option' : `kid ${described(kids)}`;
   const received = `kid ${described(kid)}, alg ${described(alg)}`;
   return { reason: 'signature', option: keysOption, expected, received };
 }
