@@ -27,12 +27,6 @@ const NAMES = { keys: 'the keys of the provider', metadata: 'the metadata of the
 /** They decide where the metadata is read. */
 const METADATA_OPTIONS = ['login.issuer', 'login.discovery'];
 
-/** What providers answer to one dispatcher. */
-interface Documents {
-  metadata: PublishedDocuments<Metadata>;
-  keys: PublishedDocuments<KeySet>;
-}
-
 /**
  * Addresses and keys of a tenant's provider: those of the options; with `login.discovery` those of the provider's metadata
  * (OpenID Connect Discovery 1.0 §4); else those of the service.
@@ -44,16 +38,19 @@ interface Documents {
 @Injectable()
 export class OpenIdProvider {
   readonly #allowedOrigins: ExhibitorSettings['allowedOrigins'];
-  readonly #documents = new WeakMap<object, Documents>();
+  readonly #metadata: PublishedDocuments<Metadata>;
+  readonly #keys: PublishedDocuments<KeySet>;
 
   constructor(
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
     @Inject(Transport) private readonly transport: Transport,
     @Inject(Deadlines) private readonly deadlines: Deadlines,
-    @Inject(Clock) private readonly clock: Clock,
+    @Inject(Clock) clock: Clock,
     @Inject(ProblemLog) private readonly log: ProblemLog,
   ) {
     this.#allowedOrigins = settings.allowedOrigins;
+    this.#metadata = new PublishedDocuments(clock, transport);
+    this.#keys = new PublishedDocuments(clock, transport);
   }
 
   /** The URL of what every provider has. */
@@ -103,7 +100,7 @@ export class OpenIdProvider {
       return (await keySetOf(jwks)) ?? this.#refuse(tenant, 'keys', { reason: 'provider', expected });
     };
     const name = source.kind === 'url' ? source.url : tenant.registration;
-    return this.#documentsOf(tenant).keys.read(name, tenant, deadline, fetch, useless);
+    return this.#keys.read(name, tenant, deadline, fetch, useless);
   }
 
   #metadataOf(tenant: Tenant, deadline: Deadline): Promise<Metadata> {
@@ -112,22 +109,11 @@ export class OpenIdProvider {
       const metadata = parseMetadata(await this.#fetch('metadata', tenant, metadataUrl(issuer)), issuer);
       return 'reason' in metadata ? this.#refuse(tenant, 'metadata', metadata) : metadata;
     };
-    return this.#documentsOf(tenant).metadata.read(issuer, tenant, deadline, fetch);
-  }
-
-  /** What a proxy of one tenant answers is not for the others. */
-  #documentsOf(tenant: Tenant): Documents {
-    const dispatcher = this.transport.dispatcherOf(tenant) ?? this;
-    const documents = this.#documents.get(dispatcher) ?? {
-      metadata: new PublishedDocuments<Metadata>(this.clock),
-      keys: new PublishedDocuments<KeySet>(this.clock),
-    };
-    this.#documents.set(dispatcher, documents);
-    return documents;
+    return this.#metadata.read(issuer, tenant, deadline, fetch);
   }
 
   /** The body of a document, under the limits of the tenant that asks. */
-  async #fetch(document: keyof Documents, tenant: Tenant, url: string): Promise<unknown> {
+  async #fetch(document: keyof typeof NAMES, tenant: Tenant, url: string): Promise<unknown> {
     const request = { operation: document, method: 'GET', url, template: document } as const;
     // Half of the time: after a failure the callers go on with the last good document.
     const { status, body } = await this.deadlines.within(tenant.http.deadline / 2, (deadline) =>
@@ -139,7 +125,7 @@ export class OpenIdProvider {
   }
 
   /** Tells the operator why a document cannot be used. */
-  #refuse(tenant: Tenant, document: keyof Documents, refusal: Refusal): never {
+  #refuse(tenant: Tenant, document: keyof typeof NAMES, refusal: Refusal): never {
     const { reason, option, expected, received } = refusal;
     const ofDocument = document === 'keys' ? [tenant.keysOption] : METADATA_OPTIONS;
     this.log.report(tenant, {
