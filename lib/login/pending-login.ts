@@ -139,10 +139,5 @@ export interface StartedLogin {
 
 /** What a host may know of a pending login. */
 export function startedLogin({ tenant, eventId, returnTo }: PendingLogin): StartedLogin {
-  const path = returnTo === undefined ? undefined : normalizeReturnTo(returnTo);
-  return {
-    tenant,
-    ...(eventId === undefined ? {} : { eventId }),
-    ...(path === undefined ? {} : { returnTo: path }),
-  };
+  return { tenant, eventId, returnTo: returnTo === undefined ? undefined : normalizeReturnTo(returnTo) };
 }
