@@ -71,21 +71,8 @@ export async function authorizationUrl(
   parameters: LoginParameters,
 ): Promise<string> {
   const url = new URL(await redirectOf(optionsOf(login, pending, authorizeUrl)));
-  for (const [name, value] of Object.entries(parametersOf(login, pending, parameters))) {
-    if (value !== undefined) {
-      url.searchParams.set(name, value);
-    }
-  }
-  return url.href;
-}
-
-/** Parameters that passport-openidconnect does not know (OIDC Core §3.1.2.1, RFC 7636 §4.3). */
-function parametersOf(
-  login: BrowserLogin,
-  pending: PendingLogin,
-  parameters: LoginParameters,
-): Record<string, string | undefined> {
-  return {
+  // What passport-openidconnect does not know (OIDC Core §3.1.2.1, RFC 7636 §4.3).
+  const added: Record<string, string | undefined> = {
     // The package always requests `code`.
     response_type: pending.responseType,
     nonce: pending.nonce,
@@ -99,6 +86,12 @@ function parametersOf(
     acr_values: parameters.acrValues,
     ui_locales: parameters.uiLocales,
   };
+  for (const [name, value] of Object.entries(added)) {
+    if (value !== undefined) {
+      url.searchParams.set(name, value);
+    }
+  }
+  return url.href;
 }
 
 function optionsOf(login: BrowserLogin, pending: PendingLogin, authorizeUrl: string): StrategyOptions {
