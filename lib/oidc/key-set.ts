@@ -1,6 +1,5 @@
 import { createPublicKey, type KeyObject } from 'node:crypto';
 import type { CompactVerifyGetKey, JWK } from 'jose';
-import { isRecord } from '../model/json-values.js';
 import { isJwk, MOST_KEYS } from '../options/key-source.js';
 
 /** Characters of a modulus or exponent of 16,384 bits, in base64url. OpenSSL verifies with none that is longer. */
@@ -15,8 +14,8 @@ export interface KeySet {
  * The public signature keys of a JWKS; `undefined` where there is none, or too many keys. Unknown, unreadable, short, giant, symmetric
  * and private keys are passed over, so that one bad key does not make every login fail.
  */
-export async function keySetOf(jwks: unknown): Promise<KeySet | undefined> {
-  const published: unknown[] = isRecord(jwks) && Array.isArray(jwks['keys']) ? jwks['keys'] : [];
+export async function keySetOf(jwks: { keys?: unknown }): Promise<KeySet | undefined> {
+  const published: unknown[] = Array.isArray(jwks.keys) ? jwks.keys : [];
   const keys = published.length > MOST_KEYS ? [] : published.filter(isUsable);
   if (keys.length === 0) {
     return undefined;

@@ -1,6 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { LoginFailedError, type LoginFailureReason } from '../errors/login-failed.error.js';
+import { isRecord } from '../model/json-values.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import type { ExhibitorSettings } from '../options/exhibitor-settings.js';
 import { MOST_KEYS, type KeySource } from '../options/key-source.js';
@@ -9,6 +10,7 @@ import { ProblemLog } from '../problems/problem-log.service.js';
 import { loginOf, type Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import { Deadlines, type Deadline } from '../time/deadline.js';
+import type { TransportRequest } from '../transport/transport-request.interface.js';
 import { Transport } from '../transport/transport.service.js';
 import { keySetOf, pemKeySet, type KeySet } from './key-set.js';
 import {
@@ -22,10 +24,11 @@ import {
 } from './parse-metadata.js';
 import { PublishedDocuments } from './published-documents.js';
 
-const NAMES = { keys: 'the keys of the provider', metadata: 'the metadata of the provider' } as const;
-
-/** They decide where the metadata is read. */
-const METADATA_OPTIONS = ['login.issuer', 'login.discovery'];
+const NAMES = {
+  keys: 'the keys of the provider',
+  metadata: 'the metadata of the provider',
+  userinfo: 'userinfo',
+} as const;
 
 /**
  * Addresses and keys of a tenant's provider: those of the options; with `login.discovery` those of the provider's metadata
@@ -95,7 +98,7 @@ export class OpenIdProvider {
       if (source.kind === 'pem') {
         return pemKeySet(source.key);
       }
-      const jwks = source.kind === 'jwks' ? source.jwks : await this.#fetch('keys', tenant, source.url);
+      const jwks = source.kind === 'jwks' ? source.jwks : await this.#fetch(tenant, 'keys', source.url);
       const expected = `a JWKS of at most ${MOST_KEYS} keys, one of them a public signing key`;
       return (await keySetOf(jwks)) ?? this.#refuse(tenant, 'keys', { reason: 'provider', expected });
     };
@@ -106,36 +109,58 @@ export class OpenIdProvider {
   #metadataOf(tenant: Tenant, deadline: Deadline): Promise<Metadata> {
     const { issuer } = loginOf(tenant);
     const fetch = async (): Promise<Metadata> => {
-      const metadata = parseMetadata(await this.#fetch('metadata', tenant, metadataUrl(issuer)), issuer);
+      const metadata = parseMetadata(await this.#fetch(tenant, 'metadata', metadataUrl(issuer)), issuer);
       return 'reason' in metadata ? this.#refuse(tenant, 'metadata', metadata) : metadata;
     };
     return this.#metadata.read(issuer, tenant, deadline, fetch);
   }
 
-  /** The body of a document, under the limits of the tenant that asks. */
-  async #fetch(document: keyof typeof NAMES, tenant: Tenant, url: string): Promise<unknown> {
-    const request = { operation: document, method: 'GET', url, template: document } as const;
-    // Half of the time: after a failure the callers go on with the last good document.
-    const { status, body } = await this.deadlines.within(tenant.http.deadline / 2, (deadline) =>
-      usableReply(this.transport.send(tenant, request, deadline), NAMES[document]),
+  /** Half of the time: after a failure the callers go on with the last good document. */
+  #fetch(tenant: Tenant, document: 'keys' | 'metadata', url: string): Promise<Record<string, unknown>> {
+    return this.deadlines.within(tenant.http.deadline / 2, (deadline) =>
+      this.get(tenant, document, url, deadline),
     );
-    return status === 200
-      ? body
-      : this.#refuse(tenant, document, { reason: 'provider', received: `status ${status}` });
   }
 
-  /** Tells the operator why a document cannot be used. */
-  #refuse(tenant: Tenant, document: keyof typeof NAMES, refusal: Refusal): never {
+  /** The JSON object that the provider answers. */
+  async get(
+    tenant: Tenant,
+    operation: keyof typeof NAMES,
+    url: string,
+    deadline: Deadline,
+    headers?: TransportRequest['headers'],
+  ): Promise<Record<string, unknown>> {
+    const request = { operation, method: 'GET', url, template: new URL(url).pathname, headers } as const;
+    const sent = this.transport.send(tenant, request, deadline);
+    const { status, body } = await usableReply(sent, NAMES[operation]);
+    return status === 200 && isRecord(body)
+      ? body
+      : this.#refuse(tenant, operation, { reason: 'provider', received: `status ${status}` });
+  }
+
+  /** Tells the operator why a reply cannot be used. */
+  #refuse(tenant: Tenant, operation: keyof typeof NAMES, refusal: Refusal): never {
     const { reason, option, expected, received } = refusal;
-    const ofDocument = document === 'keys' ? [tenant.keysOption] : METADATA_OPTIONS;
     this.log.report(tenant, {
-      cause: `${document} ${expected}`,
-      options: option === undefined ? ofDocument : [option],
-      message: `${NAMES[document]} cannot be used`,
+      cause: `${operation} ${expected}`,
+      options: option === undefined ? optionsOf(tenant, operation) : [option],
+      message: `${NAMES[operation]} cannot be used`,
       expected,
       received,
     });
-    throw unusableReply(NAMES[document], tenant.key, reason);
+    throw unusableReply(NAMES[operation], tenant.key, reason);
+  }
+}
+
+/** The options that decide where it is read. */
+function optionsOf(tenant: Tenant, operation: keyof typeof NAMES): string[] {
+  switch (operation) {
+    case 'keys':
+      return [tenant.keysOption];
+    case 'metadata':
+      return ['login.issuer', 'login.discovery'];
+    case 'userinfo':
+      return [tenant.endpointOption('userinfo')];
   }
 }
 
@@ -154,7 +179,7 @@ export async function usableReply<R>(reply: Promise<R>, name: string): Promise<R
   }
 }
 
-export function unusableReply(
+function unusableReply(
   name: string,
   tenant: string | undefined,
   reason: LoginFailureReason = 'provider',

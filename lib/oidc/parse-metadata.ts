@@ -1,5 +1,4 @@
 import * as v from 'valibot';
-import { isRecord } from '../model/json-values.js';
 import { endpointUrl, isAllowedUrl, type AllowedOrigins } from '../options/value-schemas.js';
 import type { Refusal } from '../problems/problem.interface.js';
 import type { EndpointName } from '../tenants/tenant.js';
@@ -30,13 +29,10 @@ export interface Metadata {
 /**
  * Reads the metadata of a provider. Its issuer must be the configured one, character by character (Discovery 1.0 §4.3).
  */
-export function parseMetadata(body: unknown, issuer: string): Metadata | Refusal {
-  const expected = `issuer ${issuer}`;
-  if (!isRecord(body)) {
-    return { reason: 'provider', expected, received: 'no object' };
-  }
-  if (body['issuer'] !== issuer) {
-    return { reason: 'issuer', expected, received: `issuer ${described(body['issuer'])}` };
+export function parseMetadata(body: Record<string, unknown>, issuer: string): Metadata | Refusal {
+  const found = body['issuer'];
+  if (found !== issuer) {
+    return { reason: 'issuer', expected: `issuer ${issuer}`, received: `issuer ${described(found)}` };
   }
   const urls = Object.fromEntries(Object.entries(MEMBERS).map(([name, member]) => [name, body[member]]));
   return { urls, sendsIss: body['authorization_response_iss_parameter_supported'] === true };

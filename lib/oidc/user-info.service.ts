@@ -1,15 +1,13 @@
 import { Inject, Injectable } from '@nestjs/common';
 import type { JWTPayload } from 'jose';
 import { LoginFailedError, type LoginFailureReason } from '../errors/login-failed.error.js';
-import { isRecord } from '../model/json-values.js';
 import { isContactEmail } from '../model/path-parameters.js';
 import type { LoginSettings } from '../options/tenant-settings.js';
 import { ProblemLog } from '../problems/problem-log.service.js';
 import { loginOf, type Tenant } from '../tenants/tenant.js';
 import type { Deadline } from '../time/deadline.js';
-import { Transport } from '../transport/transport.service.js';
 import { described } from './check-claims.js';
-import { OpenIdProvider, unusableReply, usableReply } from './openid-provider.service.js';
+import { OpenIdProvider } from './openid-provider.service.js';
 
 /** Of a token or of userinfo. */
 export type Claims = Record<string, unknown>;
@@ -24,7 +22,6 @@ export interface VerifiedUser {
 @Injectable()
 export class UserInfo {
   constructor(
-    @Inject(Transport) private readonly transport: Transport,
     @Inject(OpenIdProvider) private readonly provider: OpenIdProvider,
     @Inject(ProblemLog) private readonly log: ProblemLog,
   ) {}
@@ -44,7 +41,14 @@ export class UserInfo {
     const ofToken = contactEmail([token], rules);
     // Userinfo may have the address, or say that it is verified. It cannot mend an address that the token denies.
     const isNeeded = 'reason' in ofToken && (ofToken.reason === 'email_missing' || !isDenied(token));
-    const userinfo = isNeeded ? await this.#read(tenant, accessToken, subject, deadline) : undefined;
+    const url = isNeeded ? await this.provider.findUrl(tenant, 'userinfo', deadline) : undefined;
+    const headers = { authorization: `Bearer ${accessToken}` };
+    const userinfo =
+      url === undefined ? undefined : await this.provider.get(tenant, 'userinfo', url, deadline, headers);
+    // OIDC Core §5.3.2.
+    if (userinfo !== undefined && userinfo['sub'] !== subject) {
+      throw new LoginFailedError('subject', 'userinfo names another subject', { tenant: tenant.key });
+    }
     const contact = userinfo === undefined ? ofToken : contactEmail([token, userinfo], rules);
     if ('reason' in contact) {
       if (contact.reason === 'email_missing') {
@@ -63,41 +67,6 @@ export class UserInfo {
       });
     }
     return { subject, email: contact.email, claims: userClaims(token, userinfo) };
-  }
-
-  /** The claims; `undefined` where the provider has no userinfo endpoint. */
-  async #read(
-    tenant: Tenant,
-    accessToken: string,
-    subject: string,
-    deadline: Deadline,
-  ): Promise<Claims | undefined> {
-    const url = await this.provider.findUrl(tenant, 'userinfo', deadline);
-    if (url === undefined) {
-      return undefined;
-    }
-    const request = {
-      operation: 'userinfo',
-      method: 'GET',
-      url,
-      template: new URL(url).pathname,
-      headers: { authorization: `Bearer ${accessToken}` },
-    } as const;
-    const { status, body } = await usableReply(this.transport.send(tenant, request, deadline), 'userinfo');
-    if (status !== 200 || !isRecord(body)) {
-      this.log.report(tenant, {
-        cause: 'userinfo',
-        options: [tenant.endpointOption('userinfo')],
-        message: 'userinfo answered without claims',
-        received: `status ${status}`,
-      });
-      throw unusableReply('userinfo', tenant.key);
-    }
-    // OIDC Core §5.3.2.
-    if (body['sub'] !== subject) {
-      throw new LoginFailedError('subject', 'userinfo names another subject', { tenant: tenant.key });
-    }
-    return body;
   }
 }
 
