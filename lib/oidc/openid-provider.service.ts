@@ -141,26 +141,20 @@ export class OpenIdProvider {
   /** Tells the operator why a reply cannot be used. */
   #refuse(tenant: Tenant, operation: keyof typeof NAMES, refusal: Refusal): never {
     const { reason, option, expected, received } = refusal;
+    // They decide where it is read.
+    const options = {
+      keys: [tenant.keysOption],
+      metadata: ['login.issuer', 'login.discovery'],
+      userinfo: [tenant.endpointOption('userinfo')],
+    };
     this.log.report(tenant, {
       cause: `${operation} ${expected}`,
-      options: option === undefined ? optionsOf(tenant, operation) : [option],
+      options: option === undefined ? options[operation] : [option],
       message: `${NAMES[operation]} cannot be used`,
       expected,
       received,
     });
     throw unusableReply(NAMES[operation], tenant.key, reason);
-  }
-}
-
-/** The options that decide where it is read. */
-function optionsOf(tenant: Tenant, operation: keyof typeof NAMES): string[] {
-  switch (operation) {
-    case 'keys':
-      return [tenant.keysOption];
-    case 'metadata':
-      return ['login.issuer', 'login.discovery'];
-    case 'userinfo':
-      return [tenant.endpointOption('userinfo')];
   }
 }
 
