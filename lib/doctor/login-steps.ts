@@ -177,7 +177,7 @@ export async function loginClient(diagnosis: Diagnosis): Promise<string> {
 }
 
 function pendingLogin({ redirectUri, responseType, maxAge }: BrowserLogin): PendingLogin {
-  const start = { tenant: '', provider: '', redirectUri, responseType, maxAge, startedAt: 0, former: [] };
+  const start = { tenant: '', provider: '', redirectUri, responseType, maxAge, former: [] };
   return createPendingLogin(start, '0');
 }
 

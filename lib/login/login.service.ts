@@ -103,7 +103,6 @@ export class LoginService {
       responseType: login.responseType,
       eventId,
       returnTo: safeReturnTo(target.returnTo),
-      startedAt: this.clock.epochMs(),
       maxAge: smallerAge(login.maxAge, parameters.maxAge),
       former: await this.session.former(http),
     };

@@ -23,7 +23,6 @@ const pendingLogin = v.object({
   verifier: v.string(),
   redirectUri: v.string(),
   responseType: v.picklist(['code', 'code id_token', 'code token id_token']),
-  startedAt: v.number(),
   eventId: v.optional(v.string()),
   returnTo: v.optional(v.string()),
   /** Seconds; the smaller of the option and the parameter of this login. */
