@@ -70,11 +70,12 @@ export async function authorizationUrl(
   authorizeUrl: string,
   parameters: LoginParameters,
 ): Promise<string> {
-  const url = new URL(await redirectOf(optionsOf(login, pending, authorizeUrl)));
-  // What passport-openidconnect does not know (OIDC Core §3.1.2.1, RFC 7636 §4.3).
+  const url = new URL(await redirectOf(login, pending, authorizeUrl));
+  // The package requests `code` in any case, puts `openid` before every scope, and does not know the others (OIDC Core §3.1.2.1,
+  // RFC 7636 §4.3).
   const added: Record<string, string | undefined> = {
-    // The package always requests `code`.
     response_type: pending.responseType,
+    scope: login.scope,
     nonce: pending.nonce,
     code_challenge: digestOf(pending.verifier),
     code_challenge_method: 'S256',
@@ -94,28 +95,8 @@ export async function authorizationUrl(
   return url.href;
 }
 
-function optionsOf(login: BrowserLogin, pending: PendingLogin, authorizeUrl: string): StrategyOptions {
-  // passport-openidconnect adds `openid` itself.
-  const scopes = login.scope.split(' ').filter((name) => name !== 'openid');
-  return {
-    issuer: login.issuer,
-    authorizationURL: authorizeUrl,
-    // Required by the package, and never requested: `CodeExchange` and `UserInfo` do that.
-    tokenURL: authorizeUrl,
-    userInfoURL: authorizeUrl,
-    clientID: login.clientId,
-    clientSecret: '',
-    callbackURL: login.redirectUri,
-    scope: scopes.join(' '),
-    store: {
-      store: (_request, _context, _appState, _meta, done) => done(null, pending.state),
-      verify: () => undefined,
-    },
-  };
-}
-
 /** The address that the package redirects to. It is loaded with the first login, and so is passport. */
-async function redirectOf(options: StrategyOptions): Promise<string> {
+async function redirectOf(login: BrowserLogin, { state }: PendingLogin, authorizeUrl: string): Promise<string> {
   const [{ PassportStrategy }, { default: passport }, { Strategy }] = await Promise.all([
     import('@nestjs/passport'),
     import('passport'),
@@ -136,6 +117,17 @@ async function redirectOf(options: StrategyOptions): Promise<string> {
     }
   }
 
+  const options: StrategyOptions = {
+    issuer: login.issuer,
+    authorizationURL: authorizeUrl,
+    // Required by the package, and never requested: `CodeExchange` and `UserInfo` do that.
+    tokenURL: authorizeUrl,
+    userInfoURL: authorizeUrl,
+    clientID: login.clientId,
+    clientSecret: '',
+    callbackURL: login.redirectUri,
+    store: { store: (_request, _context, _appState, _meta, done) => done(null, state), verify: () => undefined },
+  };
   return new Promise((resolve, reject) => {
     // Passport's own middleware needs methods that Fastify's reply does not have.
     const strategy = Object.assign(new LoginStrategy(options), { redirect: resolve, error: reject });
