@@ -56,14 +56,14 @@ export class CallbackVerifier {
     this.#identityTtl = settings.session.includes('host') ? absoluteTtl : identityTtl;
   }
 
-  /** The identity of the user, and the ID token of the token endpoint. */
+  /** The identity of the user, the ID token of the token endpoint, and what this login replaces. */
   async verify(
     tenant: Tenant,
     pending: PendingLogin,
     parameters: CallbackParameters,
     deadline: Deadline,
-  ): Promise<Omit<NewLogin, 'former'>> {
-    const { nonce, maxAge } = pending;
+  ): Promise<NewLogin> {
+    const { nonce, maxAge, former } = pending;
     const verifyIdToken = (token: string, isFromProvider: boolean): Promise<VerifiedToken> =>
       this.validator.verify(tenant, { use: 'id_token', token, nonce, maxAge, isFromProvider }, deadline);
     await this.#checkIssuer(tenant, pending, parameters.iss, deadline);
@@ -88,7 +88,7 @@ export class CallbackVerifier {
       throw notAuthorized(tenant.key);
     }
     const claims = keptClaims(tenant, identity.claims);
-    return { identity: { ...identity, claims }, idToken: tokens.idToken };
+    return { identity: { ...identity, claims }, idToken: tokens.idToken, former };
   }
 
   /**

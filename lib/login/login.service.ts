@@ -134,10 +134,9 @@ export class LoginService {
         const message = 'this login was started with another provider or client';
         throw new LoginFailedError('state', message, { tenant: tenant.key });
       }
-      const verified = await this.deadlines.within(tenant.http.deadline, (deadline) =>
+      const login = await this.deadlines.within(tenant.http.deadline, (deadline) =>
         this.callback.verify(tenant, pending, parameters, deadline),
       );
-      const login = { ...verified, former: pending.former };
       const state = await this.session.establish(http, tenant, login, storeIdentity);
       publish('login', () => ({ tenant: tenant.key, outcome: 'succeeded' }));
       return state;
