@@ -1,27 +1,21 @@
 import { Inject, Injectable } from '@nestjs/common';
+import * as v from 'valibot';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { LoginFailedError, type LoginFailureReason } from '../errors/login-failed.error.js';
 import { isRecord } from '../model/json-values.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import type { ExhibitorSettings } from '../options/exhibitor-settings.js';
 import { MOST_KEYS, type KeySource } from '../options/key-source.js';
+import { endpointUrl, isAllowedUrl } from '../options/value-schemas.js';
 import type { Refusal } from '../problems/problem.interface.js';
 import { ProblemLog } from '../problems/problem-log.service.js';
-import { loginOf, type Tenant } from '../tenants/tenant.js';
+import { loginOf, type EndpointName, type Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import { Deadlines, type Deadline } from '../time/deadline.js';
 import type { TransportRequest } from '../transport/transport-request.interface.js';
 import { Transport } from '../transport/transport.service.js';
+import { described } from './check-claims.js';
 import { keySetOf, pemKeySet, type KeySet } from './key-set.js';
-import {
-  MEMBERS,
-  metadataUrl,
-  parseMetadata,
-  publishedUrl,
-  UNUSABLE_URL,
-  type Metadata,
-  type MetadataUrl,
-} from './parse-metadata.js';
 import { PublishedDocuments } from './published-documents.js';
 
 const NAMES = {
@@ -29,6 +23,23 @@ const NAMES = {
   metadata: 'the metadata of the provider',
   userinfo: 'userinfo',
 } as const;
+
+/** Members of the metadata that are used (OpenID Connect Discovery 1.0 §3, RP-Initiated Logout 1.0 §2.1). */
+const MEMBERS: Readonly<Record<EndpointName | 'keys', string>> = {
+  authorize: 'authorization_endpoint',
+  token: 'token_endpoint',
+  userinfo: 'userinfo_endpoint',
+  endSession: 'end_session_endpoint',
+  keys: 'jwks_uri',
+};
+
+/** The metadata of a provider, as far as it is used. It never adds algorithms or kinds of client authentication. */
+interface Metadata {
+  /** As published: one is checked when it is needed. */
+  urls: Readonly<Partial<Record<keyof typeof MEMBERS, unknown>>>;
+  /** True where every authorization response has an `iss` (RFC 9207 §3). */
+  sendsIss: boolean;
+}
 
 /**
  * Addresses and keys of a tenant's provider: those of the options; with `login.discovery` those of the provider's metadata
@@ -59,20 +70,35 @@ export class OpenIdProvider {
   /** The URL of what every provider has. */
   async urlOf(tenant: Tenant, name: 'authorize' | 'token' | 'keys', deadline: Deadline): Promise<string> {
     const url = await this.findUrl(tenant, name, deadline);
-    return url ?? this.#refuse(tenant, 'metadata', { ...UNUSABLE_URL, expected: MEMBERS[name] });
+    return url ?? this.#refuseUrl(tenant, MEMBERS[name]);
   }
 
-  /** The URL of an endpoint, or of the keys by discovery; `undefined` where the provider has none. */
-  async findUrl(tenant: Tenant, name: MetadataUrl, deadline: Deadline): Promise<string | undefined> {
+  /**
+   * The URL of an endpoint, or of the keys by discovery; `undefined` where the provider has none. The rules for one of the metadata are
+   * those for URLs of the options, since secrets and codes are sent there.
+   */
+  async findUrl(
+    tenant: Tenant,
+    name: keyof typeof MEMBERS,
+    deadline: Deadline,
+  ): Promise<string | undefined> {
     if (name !== 'keys') {
       const set = tenant.settings.endpoints?.[name];
       if (set !== undefined || tenant.login?.discovery !== true) {
         return set ?? tenant.defaultEndpoint(name);
       }
     }
-    const metadata = await this.#metadataOf(tenant, deadline);
-    const url = publishedUrl(metadata, name, tenant.key, this.#allowedOrigins);
-    return typeof url === 'object' ? this.#refuse(tenant, 'metadata', url) : url;
+    const { urls } = await this.#metadataOf(tenant, deadline);
+    const published = urls[name] ?? undefined;
+    if (published === undefined) {
+      return undefined;
+    }
+    const { success, output: url, issues } = v.safeParse(endpointUrl, published);
+    if (success && isAllowedUrl(url, tenant.key, this.#allowedOrigins)) {
+      return url;
+    }
+    const rule = success ? 'on one of allowedOrigins' : issues[0].message;
+    return this.#refuseUrl(tenant, `${MEMBERS[name]} ${rule}`, published);
   }
 
   /** True where an authorization response without `iss` must be refused (RFC 9207 §2.4). */
@@ -106,11 +132,17 @@ export class OpenIdProvider {
     return this.#keys.read(name, tenant, deadline, fetch, useless);
   }
 
+  /** Its issuer must be that of the options, character by character (Discovery 1.0 §4.3). */
   #metadataOf(tenant: Tenant, deadline: Deadline): Promise<Metadata> {
     const { issuer } = loginOf(tenant);
     const fetch = async (): Promise<Metadata> => {
-      const metadata = parseMetadata(await this.#fetch(tenant, 'metadata', metadataUrl(issuer)), issuer);
-      return 'reason' in metadata ? this.#refuse(tenant, 'metadata', metadata) : metadata;
+      const body = await this.#fetch(tenant, 'metadata', metadataUrl(issuer));
+      if (body['issuer'] !== issuer) {
+        const received = `issuer ${described(body['issuer'])}`;
+        return this.#refuse(tenant, 'metadata', { reason: 'issuer', expected: `issuer ${issuer}`, received });
+      }
+      const urls = Object.fromEntries(Object.entries(MEMBERS).map(([name, member]) => [name, body[member]]));
+      return { urls, sendsIss: body['authorization_response_iss_parameter_supported'] === true };
     };
     return this.#metadata.read(issuer, tenant, deadline, fetch);
   }
@@ -136,6 +168,13 @@ export class OpenIdProvider {
     return status === 200 && isRecord(body)
       ? body
       : this.#refuse(tenant, operation, { reason: 'provider', received: `status ${status}` });
+  }
+
+  /** An address of the metadata cannot be used. */
+  #refuseUrl(tenant: Tenant, expected: string, published?: unknown): never {
+    const received = described(published);
+    const refusal = { reason: 'provider', option: 'login.discovery', expected, received } as const;
+    return this.#refuse(tenant, 'metadata', refusal);
   }
 
   /** Tells the operator why a reply cannot be used. */
@@ -179,4 +218,9 @@ function unusableReply(
   reason: LoginFailureReason = 'provider',
 ): LoginFailedError {
   return new LoginFailedError(reason, `${name}: the reply cannot be used`, { tenant });
+}
+
+/** Discovery 1.0 §4: a trailing slash is removed from the issuer, so that two issuers may have one address. */
+export function metadataUrl(issuer: string): string {
+  return `${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`;
 }
