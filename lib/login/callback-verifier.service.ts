@@ -7,7 +7,7 @@ import {
   type LoginFailureReason,
 } from '../errors/login-failed.error.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
-import { hashFits } from '../oidc/check-claims.js';
+import { hashFits, isText } from '../oidc/check-claims.js';
 import { OpenIdProvider } from '../oidc/openid-provider.service.js';
 import { TokenValidator } from '../oidc/token-validator.service.js';
 import { UserInfo, type VerifiedUser } from '../oidc/user-info.service.js';
@@ -154,7 +154,7 @@ export class CallbackVerifier {
       clientId,
       redirectUri,
       registration: tenant.registration,
-      ...(typeof sid === 'string' && sid !== '' ? { sid } : {}),
+      ...(isText(sid) ? { sid } : {}),
       // Where the clock of the provider is ahead, the login must not be later than a logout that follows.
       loggedInAt: Math.min(Number(iat) * 1000, now),
       expiresAt: now + this.#identityTtl,

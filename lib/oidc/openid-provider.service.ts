@@ -1,7 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import * as v from 'valibot';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
-import { LoginFailedError, type LoginFailureReason } from '../errors/login-failed.error.js';
+import { LoginFailedError } from '../errors/login-failed.error.js';
 import { isRecord } from '../model/json-values.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import type { ExhibitorSettings } from '../options/exhibitor-settings.js';
@@ -193,7 +193,7 @@ export class OpenIdProvider {
       expected,
       received,
     });
-    throw unusableReply(NAMES[operation], tenant.key, reason);
+    throw new LoginFailedError(reason, unusable(NAMES[operation]), { tenant: tenant.key });
   }
 }
 
@@ -208,17 +208,11 @@ export async function usableReply<R>(reply: Promise<R>, name: string): Promise<R
     return await reply;
   } catch (error) {
     const isMalformed = isExhibitorError(error) && error.code === 'malformed_response';
-    throw isMalformed ? unusableReply(name, error.tenant) : error;
+    throw isMalformed ? new LoginFailedError('provider', unusable(name), { tenant: error.tenant }) : error;
   }
 }
 
-function unusableReply(
-  name: string,
-  tenant: string | undefined,
-  reason: LoginFailureReason = 'provider',
-): LoginFailedError {
-  return new LoginFailedError(reason, `${name}: the reply cannot be used`, { tenant });
-}
+const unusable = (name: string): string => `${name}: the reply cannot be used`;
 
 /** Discovery 1.0 §4: a trailing slash is removed from the issuer, so that two issuers may have one address. */
 export function metadataUrl(issuer: string): string {
