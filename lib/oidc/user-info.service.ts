@@ -86,13 +86,8 @@ export function contactEmail(
   if (email === undefined) {
     return { reason: 'email_missing' };
   }
-  if (sources.some(isDenied)) {
-    return { reason: 'email_unverified' };
-  }
-  if (rules.requireVerifiedEmail && !sources.some((claims) => isVerified(claims, email))) {
-    return { reason: 'email_unverified' };
-  }
-  return { email };
+  const isUnconfirmed = rules.requireVerifiedEmail && !sources.some((claims) => isVerified(claims, email));
+  return sources.some(isDenied) || isUnconfirmed ? { reason: 'email_unverified' } : { email };
 }
 
 /** `email_verified: true` is about the `email` of the same source (OIDC Core §5.1), and about no other address. */
@@ -111,21 +106,9 @@ function emailOf(claims: Claims, { emailClaim }: EmailRules): string | undefined
   return isContactEmail(value) ? value : undefined;
 }
 
-/** Claims that describe the token, not the user (RFC 7519 §4.1, OIDC Core §2). */
-const PROTOCOL_CLAIMS = [
-  'iss',
-  'aud',
-  'exp',
-  'iat',
-  'nbf',
-  'jti',
-  'nonce',
-  'azp',
-  'at_hash',
-  'c_hash',
-  's_hash',
-  'sid',
-];
+/** Claims that describe the token, not the user: of any JWT (RFC 7519 §4.1), and of an ID token (OIDC Core §2). */
+const JWT_CLAIMS = ['iss', 'aud', 'exp', 'iat', 'nbf', 'jti'];
+const ID_TOKEN_CLAIMS = ['nonce', 'azp', 'at_hash', 'c_hash', 's_hash', 'sid'];
 
 /** Claims about one authentication. Only the ID token is bound to it. */
 const AUTHENTICATION_CLAIMS = ['auth_time', 'acr', 'amr'];
@@ -143,7 +126,7 @@ function userClaims(token: Claims, userinfo: Claims | undefined): Claims {
   if (ofEmail !== undefined) {
     claims['email_verified'] = ofEmail['email_verified'];
   }
-  return without(PROTOCOL_CLAIMS, claims);
+  return without([...JWT_CLAIMS, ...ID_TOKEN_CLAIMS], claims);
 }
 
 function without(names: readonly string[], claims: Claims = {}): Claims {
