@@ -96,7 +96,11 @@ export async function authorizationUrl(
 }
 
 /** The address that the package redirects to. It is loaded with the first login, and so is passport. */
-async function redirectOf(login: BrowserLogin, { state }: PendingLogin, authorizeUrl: string): Promise<string> {
+async function redirectOf(
+  login: BrowserLogin,
+  { state }: PendingLogin,
+  authorizeUrl: string,
+): Promise<string> {
   const [{ PassportStrategy }, { default: passport }, { Strategy }] = await Promise.all([
     import('@nestjs/passport'),
     import('passport'),
@@ -126,7 +130,10 @@ async function redirectOf(login: BrowserLogin, { state }: PendingLogin, authoriz
     clientID: login.clientId,
     clientSecret: '',
     callbackURL: login.redirectUri,
-    store: { store: (_request, _context, _appState, _meta, done) => done(null, state), verify: () => undefined },
+    store: {
+      store: (_request, _context, _appState, _meta, done) => done(null, state),
+      verify: () => undefined,
+    },
   };
   return new Promise((resolve, reject) => {
     // Passport's own middleware needs methods that Fastify's reply does not have.

@@ -77,11 +77,7 @@ export class OpenIdProvider {
    * The URL of an endpoint, or of the keys by discovery; `undefined` where the provider has none. The rules for one of the metadata are
    * those for URLs of the options, since secrets and codes are sent there.
    */
-  async findUrl(
-    tenant: Tenant,
-    name: keyof typeof MEMBERS,
-    deadline: Deadline,
-  ): Promise<string | undefined> {
+  async findUrl(tenant: Tenant, name: keyof typeof MEMBERS, deadline: Deadline): Promise<string | undefined> {
     if (name !== 'keys') {
       const set = tenant.settings.endpoints?.[name];
       if (set !== undefined || tenant.login?.discovery !== true) {

@@ -55,7 +55,8 @@ export class PublishedDocuments<T> {
   ): Promise<T> {
     // What a proxy of one tenant answers is not for the others.
     const dispatcher = this.transport.dispatcherOf(tenant) ?? this;
-    const documents = this.#byDispatcher.get(dispatcher) ?? createCache<Published<T>>(this.clock, { max: MOST });
+    const documents =
+      this.#byDispatcher.get(dispatcher) ?? createCache<Published<T>>(this.clock, { max: MOST });
     this.#byDispatcher.set(dispatcher, documents);
     const known: Published<T> = documents.get(name) ?? { nextFetchAt: 0 };
     documents.set(name, known);
