@@ -120,14 +120,12 @@ export class CallbackVerifier {
   }
 
   /** What a user did is not reported. Other errors are, as unverified. */
-  #checkError(
-    tenant: Tenant,
-    { state, nonce, verifier }: PendingLogin,
-    { error, error_description: errorDescription }: CallbackParameters,
-  ): void {
+  #checkError(tenant: Tenant, pending: PendingLogin, parameters: CallbackParameters): void {
+    const { error, error_description: errorDescription } = parameters;
     if (error === undefined) {
       return;
     }
+    const { state, nonce, verifier } = pending;
     const shown = presentableError(error, errorDescription, [state, nonce, verifier]);
     const reason = REASON_BY_ERROR.get(error) ?? 'provider';
     if (reason === 'provider') {

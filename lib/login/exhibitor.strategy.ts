@@ -59,11 +59,7 @@ export function smallerAge(one = Infinity, other = Infinity): number | undefined
   return smaller === Infinity ? undefined : smaller;
 }
 
-/**
- * The address of the provider to which the browser is redirected.
- *
- * @param authorizeUrl authorization endpoint of the provider
- */
+/** The address to which the browser is redirected: the authorization endpoint of the provider, with the request. */
 export async function authorizationUrl(
   login: BrowserLogin,
   pending: PendingLogin,

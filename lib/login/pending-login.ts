@@ -73,9 +73,7 @@ export class PendingLogins {
 
   /**
    * A digit whose cookie this browser does not have; any where it has all. Tabs that start at the same moment may get the same one:
-   * then the later login replaces the other.
-   *
-   * @param chance from 0 (inclusive) to 1 (exclusive)
+   * then the later login replaces the other. `chance` is a random number below 1.
    */
   chooseDigit(http: HttpContext, { redirectUri }: BrowserLogin, chance: number): string {
     const secure = isSecure(redirectUri);

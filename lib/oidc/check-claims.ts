@@ -4,7 +4,7 @@ import { isRecord } from '../model/json-values.js';
 import type { LoginSettings } from '../options/tenant-settings.js';
 import type { Refusal } from '../problems/problem.interface.js';
 
-/** What the tokens of a login must fit. Times in seconds. */
+/** What the tokens of a login must fit. All times are in seconds, those of a clock since 1970. */
 type Expectation = Pick<LoginSettings, 'issuer' | 'clockTolerance'> & { audience: string };
 
 /** What one login sent, and its ID token must fit. */
@@ -18,11 +18,7 @@ type IdTokenExpectation = Expectation & LoginBinding & { clientId: string };
 
 type AccessTokenExpectation = Expectation & Pick<LoginSettings, 'authorizedParties'>;
 
-/**
- * Why an ID token is refused; `undefined` where it is valid. Rules and order of OIDC Core §3.1.3.7.
- *
- * @param now seconds since 1970
- */
+/** Why an ID token is refused at this time; `undefined` where it is valid. Rules and order of OIDC Core §3.1.3.7. */
 export function idTokenFailure(
   claims: JWTPayload,
   typ: string | undefined,
@@ -65,11 +61,7 @@ export function idTokenFailure(
   };
 }
 
-/**
- * Why a user's access token is refused. Rules of RFC 9068 §4, but `typ` may be missing, since not all providers set it.
- *
- * @param now seconds since 1970
- */
+/** Why a user's access token is refused. Rules of RFC 9068 §4, but `typ` may be missing, since not all providers set it. */
 export function accessTokenFailure(
   claims: JWTPayload,
   typ: string | undefined,

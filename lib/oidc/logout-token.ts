@@ -7,11 +7,7 @@ import { described, isText, issueFailure, logoutEventOf, wrongIssuer } from './c
 /** A provider may send `logout+jwt`, `JWT` or none. */
 const ACCEPTED_TYPES = ['jwt', 'logout+jwt', 'application/logout+jwt'];
 
-/**
- * Why a logout token is refused; `undefined` where it is valid. Rules of OpenID Connect Back-Channel Logout 1.0 §2.6.
- *
- * @param now seconds since 1970
- */
+/** Why a logout token is refused; `undefined` where it is valid. Rules of OpenID Connect Back-Channel Logout 1.0 §2.6. */
 export function logoutTokenFailure(
   claims: JWTPayload,
   typ: string | undefined,

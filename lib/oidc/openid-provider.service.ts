@@ -106,11 +106,7 @@ export class OpenIdProvider {
     return (await this.#metadataOf(tenant, deadline)).sendsIss;
   }
 
-  /**
-   * The keys of the provider.
-   *
-   * @param useless keys of which none verifies a token: they are read again. The answer is the same where there are no newer ones
-   */
+  /** The keys of the provider; those that are newer than `useless` ones, none of which verifies a token, if there are any. */
   async keysOf(tenant: Tenant, deadline: Deadline, useless?: KeySet): Promise<KeySet> {
     const source: KeySource = tenant.login?.keys ?? {
       kind: 'url',
@@ -196,8 +192,6 @@ export class OpenIdProvider {
 /**
  * A reply of the identity provider. One that cannot be used is a refusal (401); a provider that is slow, down or limits our
  * requests is not (503, 504).
- *
- * @param name the provider's endpoint, for the error message
  */
 export async function usableReply<R>(reply: Promise<R>, name: string): Promise<R> {
   try {

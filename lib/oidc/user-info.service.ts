@@ -26,10 +26,6 @@ export class UserInfo {
     @Inject(ProblemLog) private readonly log: ProblemLog,
   ) {}
 
-  /**
-   * @param token claims of an ID token or access token that was verified
-   * @param accessToken for the userinfo endpoint
-   */
   async userOf(
     tenant: Tenant,
     token: JWTPayload,
