@@ -70,7 +70,7 @@ export class OpenIdProvider {
   /** The URL of what every provider has. */
   async urlOf(tenant: Tenant, name: 'authorize' | 'token' | 'keys', deadline: Deadline): Promise<string> {
     const url = await this.findUrl(tenant, name, deadline);
-    return url ?? this.#refuseUrl(tenant, MEMBERS[name]);
+    return url ?? this.#refuse(tenant, 'metadata', unusableUrl(MEMBERS[name]));
   }
 
   /**
@@ -94,7 +94,7 @@ export class OpenIdProvider {
       return url;
     }
     const rule = success ? 'on one of allowedOrigins' : issues[0].message;
-    return this.#refuseUrl(tenant, `${MEMBERS[name]} ${rule}`, published);
+    return this.#refuse(tenant, 'metadata', unusableUrl(`${MEMBERS[name]} ${rule}`, published));
   }
 
   /** True where an authorization response without `iss` must be refused (RFC 9207 §2.4). */
@@ -162,13 +162,6 @@ export class OpenIdProvider {
       : this.#refuse(tenant, operation, { reason: 'provider', received: `status ${status}` });
   }
 
-  /** An address of the metadata cannot be used. */
-  #refuseUrl(tenant: Tenant, expected: string, published?: unknown): never {
-    const received = described(published);
-    const refusal = { reason: 'provider', option: 'login.discovery', expected, received } as const;
-    return this.#refuse(tenant, 'metadata', refusal);
-  }
-
   /** Tells the operator why a reply cannot be used. */
   #refuse(tenant: Tenant, operation: keyof typeof NAMES, refusal: Refusal): never {
     const { reason, option, expected, received } = refusal;
@@ -187,6 +180,11 @@ export class OpenIdProvider {
     });
     throw new LoginFailedError(reason, unusable(NAMES[operation]), { tenant: tenant.key });
   }
+}
+
+/** Refuses an address of the metadata. */
+function unusableUrl(expected: string, published?: unknown): Refusal {
+  return { reason: 'provider', option: 'login.discovery', expected, received: described(published) };
 }
 
 /**
