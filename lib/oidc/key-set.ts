@@ -1,4 +1,4 @@
-import { createPublicKey, type KeyObject } from 'node:crypto';
+import { createPublicKey } from 'node:crypto';
 import type { CompactVerifyGetKey, JWK } from 'jose';
 import { isJwk, MOST_KEYS } from '../options/key-source.js';
 
@@ -22,11 +22,6 @@ export async function keySetOf(jwks: { keys?: unknown }): Promise<KeySet | undef
   }
   const { createLocalJWKSet } = await import('jose');
   return { kids: new Set(keys.map(({ kid }) => kid)), getKey: createLocalJWKSet({ keys }) };
-}
-
-/** A PEM has no `kid`: it is the key for every `kid`. */
-export function pemKeySet(key: KeyObject): KeySet {
-  return { kids: new Set(), getKey: () => key };
 }
 
 /** RSA keys need 2048 bits (RFC 7518 §3.3). Node reads an unreadable modulus as one of length 0. */

@@ -15,7 +15,7 @@ import { Deadlines, type Deadline } from '../time/deadline.js';
 import type { TransportRequest } from '../transport/transport-request.interface.js';
 import { Transport } from '../transport/transport.service.js';
 import { described } from './check-claims.js';
-import { keySetOf, pemKeySet, type KeySet } from './key-set.js';
+import { keySetOf, type KeySet } from './key-set.js';
 import { PublishedDocuments } from './published-documents.js';
 
 const NAMES = {
@@ -58,13 +58,13 @@ export class OpenIdProvider {
   constructor(
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
     @Inject(Transport) private readonly transport: Transport,
-    @Inject(Deadlines) private readonly deadlines: Deadlines,
+    @Inject(Deadlines) deadlines: Deadlines,
     @Inject(Clock) clock: Clock,
     @Inject(ProblemLog) private readonly log: ProblemLog,
   ) {
     this.#allowedOrigins = settings.allowedOrigins;
-    this.#metadata = new PublishedDocuments(clock, transport);
-    this.#keys = new PublishedDocuments(clock, transport);
+    this.#metadata = new PublishedDocuments(clock, deadlines, transport);
+    this.#keys = new PublishedDocuments(clock, deadlines, transport);
   }
 
   /** The URL of what every provider has. */
@@ -112,11 +112,12 @@ export class OpenIdProvider {
       kind: 'url',
       url: await this.urlOf(tenant, 'keys', deadline),
     };
-    const fetch = async (): Promise<KeySet> => {
+    const fetch = async (limit: Deadline): Promise<KeySet> => {
       if (source.kind === 'pem') {
-        return pemKeySet(source.key);
+        // It has no `kid`: it is the key for every `kid`.
+        return { kids: new Set(), getKey: () => source.key };
       }
-      const jwks = source.kind === 'jwks' ? source.jwks : await this.#fetch(tenant, 'keys', source.url);
+      const jwks = source.kind === 'jwks' ? source.jwks : await this.get(tenant, 'keys', source.url, limit);
       const expected = `a JWKS of at most ${MOST_KEYS} keys, one of them a public signing key`;
       return (await keySetOf(jwks)) ?? this.#refuse(tenant, 'keys', { reason: 'provider', expected });
     };
@@ -127,8 +128,8 @@ export class OpenIdProvider {
   /** Its issuer must be that of the options, character by character (Discovery 1.0 §4.3). */
   #metadataOf(tenant: Tenant, deadline: Deadline): Promise<Metadata> {
     const { issuer } = loginOf(tenant);
-    const fetch = async (): Promise<Metadata> => {
-      const body = await this.#fetch(tenant, 'metadata', metadataUrl(issuer));
+    const fetch = async (limit: Deadline): Promise<Metadata> => {
+      const body = await this.get(tenant, 'metadata', metadataUrl(issuer), limit);
       if (body['issuer'] !== issuer) {
         const received = `issuer ${described(body['issuer'])}`;
         return this.#refuse(tenant, 'metadata', { reason: 'issuer', expected: `issuer ${issuer}`, received });
@@ -137,13 +138,6 @@ export class OpenIdProvider {
       return { urls, sendsIss: body['authorization_response_iss_parameter_supported'] === true };
     };
     return this.#metadata.read(issuer, tenant, deadline, fetch);
-  }
-
-  /** Half of the time: after a failure the callers go on with the last good document. */
-  #fetch(tenant: Tenant, document: 'keys' | 'metadata', url: string): Promise<Record<string, unknown>> {
-    return this.deadlines.within(tenant.http.deadline / 2, (deadline) =>
-      this.get(tenant, document, url, deadline),
-    );
   }
 
   /** The JSON object that the provider answers. */

@@ -3,7 +3,7 @@ import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { LoginFailedError } from '../errors/login-failed.error.js';
 import type { Tenant } from '../tenants/tenant.js';
 import type { Clock } from '../time/clock.js';
-import type { Deadline } from '../time/deadline.js';
+import type { Deadline, Deadlines } from '../time/deadline.js';
 import { createCache, type ExpiringCache } from '../time/expiring-cache.js';
 import type { Transport } from '../transport/transport.service.js';
 
@@ -37,20 +37,20 @@ export class PublishedDocuments<T> {
 
   constructor(
     private readonly clock: Clock,
+    private readonly deadlines: Deadlines,
     private readonly transport: Transport,
   ) {}
 
   /**
    * The document, fetched where it is not fresh, once for all callers; the last good one where that fails.
    *
-   * @param fetch must end within a time of its own
    * @param useless a document of no use to the caller: it is fetched again, even if it is fresh
    */
   async read(
     name: string,
     tenant: Tenant,
     deadline: Deadline,
-    fetch: () => Promise<T>,
+    fetch: (limit: Deadline) => Promise<T>,
     useless?: T,
   ): Promise<T> {
     // What a proxy of one tenant answers is not for the others.
@@ -68,7 +68,9 @@ export class PublishedDocuments<T> {
     }
     if (known.lastFetch === undefined || now >= known.nextFetchAt) {
       known.nextFetchAt = Infinity;
-      known.lastFetch = this.#fetch(known, fetch, isUseless);
+      // Half of the time: after a failure the callers go on with the last good document.
+      const fetching = this.deadlines.within(tenant.http.deadline / 2, fetch);
+      known.lastFetch = this.#keep(known, fetching, isUseless);
     }
     try {
       return await deadline.race(known.lastFetch);
@@ -80,9 +82,9 @@ export class PublishedDocuments<T> {
     }
   }
 
-  async #fetch(known: Published<T>, fetch: () => Promise<T>, isUseless: boolean): Promise<T> {
+  async #keep(known: Published<T>, fetching: Promise<T>, isUseless: boolean): Promise<T> {
     try {
-      const value = await fetch();
+      const value = await fetching;
       known.good = { value, fetchedAt: this.clock.now() };
       known.nextFetchAt = isUseless ? this.clock.now() + PAUSE : 0;
       return value;
