@@ -7,16 +7,8 @@ import type { Refusal } from '../problems/problem.interface.js';
 /** What the tokens of a login must fit. All times are in seconds, those of a clock since 1970. */
 type Expectation = Pick<LoginSettings, 'issuer' | 'clockTolerance'> & { audience: string };
 
-/** What one login sent, and its ID token must fit. */
-export interface LoginBinding {
-  nonce?: string | undefined;
-  /** In seconds. */
-  maxAge?: number | undefined;
-}
-
-type IdTokenExpectation = Expectation & LoginBinding & { clientId: string };
-
-type AccessTokenExpectation = Expectation & Pick<LoginSettings, 'authorizedParties'>;
+/** With what one login sent. */
+export type IdTokenExpectation = Expectation & { clientId: string; nonce?: string; maxAge?: number };
 
 /** Why an ID token is refused at this time; `undefined` where it is valid. Rules and order of OIDC Core §3.1.3.7. */
 export function idTokenFailure(
@@ -65,7 +57,7 @@ export function idTokenFailure(
 export function accessTokenFailure(
   claims: JWTPayload,
   typ: string | undefined,
-  expected: AccessTokenExpectation,
+  expected: Expectation & Pick<LoginSettings, 'authorizedParties'>,
   now: number,
 ): Refusal | undefined {
   if (claims.iss !== expected.issuer) {
@@ -99,7 +91,7 @@ export function accessTokenFailure(
 }
 
 /** True for `at+jwt`, which is no ID token (RFC 9068 §2.1). */
-export function isAccessTokenType(typ: string | undefined): boolean {
+function isAccessTokenType(typ: string | undefined): boolean {
   return /^(application\/)?at\+jwt$/i.test(typ ?? '');
 }
 

@@ -11,7 +11,7 @@ import { Clock } from '../time/clock.js';
 import { Deadlines, type Deadline } from '../time/deadline.js';
 import { logoutTokenFailure } from './logout-token.js';
 import { OpenIdProvider } from './openid-provider.service.js';
-import { accessTokenFailure, described, idTokenFailure, type LoginBinding } from './check-claims.js';
+import { accessTokenFailure, described, idTokenFailure, type IdTokenExpectation } from './check-claims.js';
 import { unverified, verifyToken, type VerifiedToken } from './verify-signature.js';
 
 /** Options of {@link TokenValidator.validate}. */
@@ -25,7 +25,7 @@ export interface ValidateOptions {
 }
 
 /** What is validated, and what it must fit. */
-export interface GivenToken extends LoginBinding {
+export interface GivenToken extends Pick<IdTokenExpectation, 'nonce' | 'maxAge'> {
   use: 'id_token' | 'access_token' | 'logout_token';
   token: string;
   /** True for a token that the provider answered to a request of ours. A browser or another client may have made up any other. */
