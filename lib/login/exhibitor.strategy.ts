@@ -66,7 +66,7 @@ export async function authorizationUrl(
   authorizeUrl: string,
   parameters: LoginParameters,
 ): Promise<string> {
-  const url = new URL(await redirectOf(login, pending, authorizeUrl));
+  const url = new URL(await redirectOf(login, pending.state, authorizeUrl));
   // The package requests `code` in any case, puts `openid` before every scope, and does not know the others (OIDC Core §3.1.2.1,
   // RFC 7636 §4.3).
   const added: Record<string, string | undefined> = {
@@ -92,11 +92,7 @@ export async function authorizationUrl(
 }
 
 /** The address that the package redirects to. It is loaded with the first login, and so is passport. */
-async function redirectOf(
-  login: BrowserLogin,
-  { state }: PendingLogin,
-  authorizeUrl: string,
-): Promise<string> {
+async function redirectOf(login: BrowserLogin, state: string, authorizeUrl: string): Promise<string> {
   const [{ PassportStrategy }, { default: passport }, { Strategy }] = await Promise.all([
     import('@nestjs/passport'),
     import('passport'),

@@ -2,7 +2,6 @@ import { Inject, Injectable } from '@nestjs/common';
 import type { JWTPayload } from 'jose';
 import { ConfigurationError } from '../errors/configuration.error.js';
 import { LoginFailedError } from '../errors/login-failed.error.js';
-import type { LoginSettings } from '../options/tenant-settings.js';
 import type { Refusal } from '../problems/problem.interface.js';
 import { ProblemLog } from '../problems/problem-log.service.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
@@ -69,11 +68,10 @@ export class TokenValidator {
 
   /** As {@link validate}, for tokens of every use: their signature, then their claims. @internal */
   async verify(tenant: Tenant, given: GivenToken, deadline: Deadline): Promise<VerifiedToken> {
-    const login = loginOf(tenant);
-    const rules = rulesFor(given, login, tenant.key);
-    const verified = await this.#verifySignature(tenant, login.algorithms, given.token, deadline);
+    const rules = rulesFor(given, tenant);
+    const verified = await this.#verifySignature(tenant, given.token, deadline);
     if (verified === undefined) {
-      throw this.#refused(tenant, given, signatureRefusal(given.token, tenant, login), false);
+      throw this.#refused(tenant, given, signatureRefusal(given.token, tenant), false);
     }
     const refusal = rules(verified, this.clock.epochMs() / 1000);
     if (refusal !== undefined) {
@@ -88,10 +86,10 @@ export class TokenValidator {
    */
   async #verifySignature(
     tenant: Tenant,
-    algorithms: readonly string[],
     token: string,
     deadline: Deadline,
   ): Promise<VerifiedToken | undefined> {
+    const { algorithms } = loginOf(tenant);
     const { alg, kid } = unverified(token, 'header');
     const isReadable = kid === undefined || typeof kid === 'string';
     if (!isReadable || !algorithms.some((name) => name === alg)) {
@@ -133,18 +131,19 @@ export class TokenValidator {
 const NAMES = { id_token: 'ID token', access_token: 'access token', logout_token: 'logout token' } as const;
 
 /** The rules for the claims of a token. */
-function rulesFor({ use, nonce, maxAge }: GivenToken, login: LoginSettings, tenantKey: string): ClaimsRules {
+function rulesFor({ use, nonce, maxAge }: GivenToken, tenant: Tenant): ClaimsRules {
+  const login = loginOf(tenant);
   const { audience: option } = login;
   const audiences = typeof option === 'string' ? { idToken: option } : option;
   switch (use) {
     case 'id_token': {
-      const clientId = login.clientId ?? missing('clientId', tenantKey);
+      const clientId = login.clientId ?? missing('clientId', tenant.key);
       const audience = audiences?.idToken ?? clientId;
       const expected = { ...login, nonce, maxAge: maxAge ?? login.maxAge, clientId, audience };
       return ({ header, payload }, now) => idTokenFailure(payload, header.typ, expected, now);
     }
     case 'access_token': {
-      const audience = audiences?.accessToken ?? missing('audience.accessToken', tenantKey);
+      const audience = audiences?.accessToken ?? missing('audience.accessToken', tenant.key);
       const expected = { ...login, audience };
       return ({ header, payload }, now) => accessTokenFailure(payload, header.typ, expected, now);
     }
@@ -159,11 +158,8 @@ function missing(option: string, tenantKey: string): never {
 }
 
 /** What an operator reads of a token whose signature cannot be verified. */
-function signatureRefusal(
-  token: string,
-  { keysOption }: Tenant,
-  { algorithms, keys }: LoginSettings,
-): Refusal {
+function signatureRefusal(token: string, tenant: Tenant): Refusal {
+  const { algorithms, keys } = loginOf(tenant);
   const { alg, kid } = unverified(token, 'header');
   if (typeof alg === 'string' && !algorithms.some((name) => name === alg)) {
     const expected = `alg ${algorithms.join(', ')}`;
@@ -172,5 +168,5 @@ function signatureRefusal(
   const kids = keys?.kind === 'jwks' ? keys.jwks.keys.map((key) => key.kid ?? 'none') : undefined;
   const expected = kids === undefined ? 'a key of this option' : `kid ${described(kids)}`;
   const received = `kid ${described(kid)}, alg ${described(alg)}`;
-  return { reason: 'signature', option: keysOption, expected, received };
+  return { reason: 'signature', option: tenant.keysOption, expected, received };
 }
