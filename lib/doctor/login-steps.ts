@@ -1,8 +1,7 @@
 import { CodeExchange } from '../login/code-exchange.service.js';
 import { authorizationUrl } from '../login/exhibitor.strategy.js';
 import { createPendingLogin, type PendingLogin } from '../login/pending-login.js';
-import { OpenIdProvider } from '../oidc/openid-provider.service.js';
-import { metadataUrl } from '../oidc/parse-metadata.js';
+import { metadataUrl, OpenIdProvider } from '../oidc/openid-provider.service.js';
 import type { KeySource } from '../options/key-source.js';
 import { isAllowedUrl, parseUrl } from '../options/value-schemas.js';
 import { shownUrl } from '../problems/address-problems.js';
@@ -177,7 +176,7 @@ export async function loginClient(diagnosis: Diagnosis): Promise<string> {
 }
 
 function pendingLogin({ redirectUri, responseType, maxAge }: BrowserLogin): PendingLogin {
-  const start = { tenant: '', provider: '', redirectUri, responseType, maxAge, startedAt: 0, former: [] };
+  const start = { tenant: '', provider: '', redirectUri, responseType, maxAge, former: [] };
   return createPendingLogin(start, '0');
 }
 

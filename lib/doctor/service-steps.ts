@@ -2,7 +2,7 @@ import { ExhibitorLookups } from '../exhibitors/lookups/exhibitor-lookups.servic
 import { lookupPath } from '../exhibitors/lookups/lookup-endpoint.js';
 import { listPath } from '../exhibitors/pages/exhibitor-pages.service.js';
 import { parsePage } from '../exhibitors/parse-replies.js';
-import { metadataUrl } from '../oidc/parse-metadata.js';
+import { metadataUrl } from '../oidc/openid-provider.service.js';
 import { shownUrl } from '../problems/address-problems.js';
 import { bootAdvice } from '../problems/boot-advice.js';
 import { TokenService } from '../tokens/token.service.js';

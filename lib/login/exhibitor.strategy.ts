@@ -59,37 +59,19 @@ export function smallerAge(one = Infinity, other = Infinity): number | undefined
   return smaller === Infinity ? undefined : smaller;
 }
 
-/**
- * The address of the provider to which the browser is redirected.
- *
- * @param authorizeUrl authorization endpoint of the provider
- */
+/** The address to which the browser is redirected: the authorization endpoint of the provider, with the request. */
 export async function authorizationUrl(
   login: BrowserLogin,
   pending: PendingLogin,
   authorizeUrl: string,
   parameters: LoginParameters,
 ): Promise<string> {
-  const LoginStrategy = await (loaded ??= loadStrategy());
-  const strategy = new LoginStrategy(optionsOf(login, pending, authorizeUrl));
-  const url = new URL(await strategy.begin());
-  for (const [name, value] of Object.entries(parametersOf(login, pending, parameters))) {
-    if (value !== undefined) {
-      url.searchParams.set(name, value);
-    }
-  }
-  return url.href;
-}
-
-/** Parameters that passport-openidconnect does not know (OIDC Core §3.1.2.1, RFC 7636 §4.3). */
-function parametersOf(
-  login: BrowserLogin,
-  pending: PendingLogin,
-  parameters: LoginParameters,
-): Record<string, string | undefined> {
-  return {
-    // The package always requests `code`.
+  const url = new URL(await redirectOf(login, pending.state, authorizeUrl));
+  // The package requests `code` in any case, puts `openid` before every scope, and does not know the others (OIDC Core §3.1.2.1,
+  // RFC 7636 §4.3).
+  const added: Record<string, string | undefined> = {
     response_type: pending.responseType,
+    scope: login.scope,
     nonce: pending.nonce,
     code_challenge: digestOf(pending.verifier),
     code_challenge_method: 'S256',
@@ -101,32 +83,16 @@ function parametersOf(
     acr_values: parameters.acrValues,
     ui_locales: parameters.uiLocales,
   };
+  for (const [name, value] of Object.entries(added)) {
+    if (value !== undefined) {
+      url.searchParams.set(name, value);
+    }
+  }
+  return url.href;
 }
 
-function optionsOf(login: BrowserLogin, pending: PendingLogin, authorizeUrl: string): StrategyOptions {
-  // passport-openidconnect adds `openid` itself.
-  const scopes = login.scope.split(' ').filter((name) => name !== 'openid');
-  return {
-    issuer: login.issuer,
-    authorizationURL: authorizeUrl,
-    // Required by the package, and never requested: `CodeExchange` and `UserInfo` do that.
-    tokenURL: authorizeUrl,
-    userInfoURL: authorizeUrl,
-    clientID: login.clientId,
-    clientSecret: '',
-    callbackURL: login.redirectUri,
-    scope: scopes.join(' '),
-    store: {
-      store: (_request, _context, _appState, _meta, done) => done(null, pending.state),
-      verify: () => undefined,
-    },
-  };
-}
-
-let loaded: ReturnType<typeof loadStrategy> | undefined;
-
-/** passport and its strategy are loaded with the first login. */
-async function loadStrategy() {
+/** The address that the package redirects to. It is loaded with the first login, and so is passport. */
+async function redirectOf(login: BrowserLogin, state: string, authorizeUrl: string): Promise<string> {
   const [{ PassportStrategy }, { default: passport }, { Strategy }] = await Promise.all([
     import('@nestjs/passport'),
     import('passport'),
@@ -134,21 +100,7 @@ async function loadStrategy() {
   ]);
 
   class LoginStrategy extends PassportStrategy(Strategy, 'exhibitor') {
-    declare redirect: (url: string) => void;
-    declare error: (error: unknown) => void;
     declare authenticate: (request: object) => void;
-
-    /**
-     * The address that the browser is redirected to. The request has no query: the package would handle `code` or `error` in it as
-     * a callback. Passport's own middleware needs methods that Fastify's reply does not have.
-     */
-    begin(): Promise<string> {
-      return new Promise((resolve, reject) => {
-        this.redirect = resolve;
-        this.error = reject;
-        this.authenticate({ query: {}, headers: {} });
-      });
-    }
 
     /** Never called, since the callback is not handled here. */
     validate(): false {
@@ -161,5 +113,24 @@ async function loadStrategy() {
     }
   }
 
-  return LoginStrategy;
+  const options: StrategyOptions = {
+    issuer: login.issuer,
+    authorizationURL: authorizeUrl,
+    // Required by the package, and never requested: `CodeExchange` and `UserInfo` do that.
+    tokenURL: authorizeUrl,
+    userInfoURL: authorizeUrl,
+    clientID: login.clientId,
+    clientSecret: '',
+    callbackURL: login.redirectUri,
+    store: {
+      store: (_request, _context, _appState, _meta, done) => done(null, state),
+      verify: () => undefined,
+    },
+  };
+  return new Promise((resolve, reject) => {
+    // Passport's own middleware needs methods that Fastify's reply does not have.
+    const strategy = Object.assign(new LoginStrategy(options), { redirect: resolve, error: reject });
+    // Without a query: the package would handle `code` or `error` in it as a callback.
+    strategy.authenticate({ query: {}, headers: {} });
+  });
 }

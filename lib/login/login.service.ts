@@ -3,7 +3,6 @@ import { publish, type LoginMessage } from '../diagnostics/channels.js';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { LoginFailedError } from '../errors/login-failed.error.js';
-import type { CookieAttributes } from '../http/cookies.js';
 import { isInForeignFrame, mayShowPage } from '../http/fetch-metadata.js';
 import type { HttpContext } from '../http/http-context.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
@@ -17,7 +16,7 @@ import type { SessionState } from '../session/request-user.js';
 import { Sealer } from '../store/sealer.service.js';
 import { SpentStates } from '../store/spent-states.service.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
-import { browserLoginOf, type Tenant } from '../tenants/tenant.js';
+import { browserLoginOf } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import { Deadlines } from '../time/deadline.js';
 import { fitsLogin, readCallback, type CallbackParameters } from './callback-parameters.js';
@@ -90,7 +89,10 @@ export class LoginService {
     tenantKey: string | undefined,
     getTarget: () => Promise<LoginTarget>,
   ): Promise<string> {
-    requireNavigation(http, this.#cookies.sameSite);
+    // One that no page could follow, as one that an image of a page starts, would only replace a pending login.
+    if (!mayShowPage(http) || (isInForeignFrame(http) && this.#cookies.sameSite !== 'none')) {
+      throw new ExhibitorError('invalid_argument', 'a login starts by navigating to this address');
+    }
     const tenant = await this.tenants.resolve(tenantKey);
     const login = browserLoginOf(tenant);
     const target = await getTarget();
@@ -103,7 +105,6 @@ export class LoginService {
       responseType: login.responseType,
       eventId,
       returnTo: safeReturnTo(target.returnTo),
-      startedAt: this.clock.epochMs(),
       maxAge: smallerAge(login.maxAge, parameters.maxAge),
       former: await this.session.former(http),
     };
@@ -128,9 +129,15 @@ export class LoginService {
       onMatched(startedLogin(pending));
       await this.#spend(http, pending, parameters);
       const tenant = await this.tenants.get(pending.tenant);
-      checkSameLogin(tenant, pending);
-      const verified = await this.callback.verify(tenant, pending, parameters);
-      const login = { ...verified, former: pending.former };
+      // A key may be given to another provider or client meanwhile; another host with the same `secrets` may have a larger `maxAge`.
+      const own = browserLoginOf(tenant);
+      if (pending.provider !== providerDigest(own) || pending.redirectUri !== own.redirectUri) {
+        const message = 'this login was started with another provider, client or host';
+        throw new LoginFailedError('state', message, { tenant: tenant.key });
+      }
+      const login = await this.deadlines.within(tenant.http.deadline, (deadline) =>
+        this.callback.verify(tenant, pending, parameters, deadline),
+      );
       const state = await this.session.establish(http, tenant, login, storeIdentity);
       publish('login', () => ({ tenant: tenant.key, outcome: 'succeeded' }));
       return state;
@@ -175,26 +182,6 @@ export class LoginService {
     if (!(await spent)) {
       throw new LoginFailedError('state', ADVICE, { tenant: pending.tenant });
     }
-  }
-}
-
-/** Refuses a login that no page could follow, as one that an image of a page starts: it would only replace a pending login. */
-function requireNavigation(http: HttpContext, sameSite: CookieAttributes['sameSite']): void {
-  if (!mayShowPage(http) || (isInForeignFrame(http) && sameSite !== 'none')) {
-    throw new ExhibitorError('invalid_argument', 'a login starts by navigating to this address');
-  }
-}
-
-/**
- * If a key is given to another provider or client, the pending logins of the former one must not be finished there; nor those of another
- * host with the same `secrets`, whose `maxAge` may be larger.
- */
-function checkSameLogin(tenant: Tenant, pending: PendingLogin): void {
-  const login = browserLoginOf(tenant);
-  if (pending.provider !== providerDigest(login) || pending.redirectUri !== login.redirectUri) {
-    throw new LoginFailedError('state', 'this login was started with another provider, client or host', {
-      tenant: tenant.key,
-    });
   }
 }
 

@@ -6,7 +6,8 @@ import { isCrossSiteRequest } from '../http/fetch-metadata.js';
 import type { HttpContext } from '../http/http-context.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import { isRecord } from '../model/json-values.js';
-import { isAddressedTo, logoutOf } from '../oidc/logout-token.js';
+import { isText } from '../oidc/check-claims.js';
+import { isAddressedTo } from '../oidc/logout-token.js';
 import { OpenIdProvider } from '../oidc/openid-provider.service.js';
 import { TokenValidator } from '../oidc/token-validator.service.js';
 import { unverified } from '../oidc/verify-signature.js';
@@ -116,7 +117,14 @@ export class LogoutService {
     const { payload } = await this.deadlines.within(tenant.http.deadline, (deadline) =>
       this.validator.verify(tenant, { use: 'logout_token', token }, deadline),
     );
-    return this.ended.endAtProvider(logoutOf(payload, tenant.registration, this.clock.epochMs()));
+    const { sub: subject, sid, iat } = payload;
+    return this.ended.endAtProvider({
+      registration: tenant.registration,
+      subject,
+      sid: isText(sid) ? sid : undefined,
+      // A logout in the future would end logins that begin after it.
+      at: Math.min(Number(iat) * 1000, this.clock.epochMs()),
+    });
   }
 
   /** `undefined` where the tenant has no `endSession`, or the provider has no such endpoint. */

@@ -23,7 +23,6 @@ const pendingLogin = v.object({
   verifier: v.string(),
   redirectUri: v.string(),
   responseType: v.picklist(['code', 'code id_token', 'code token id_token']),
-  startedAt: v.number(),
   eventId: v.optional(v.string()),
   returnTo: v.optional(v.string()),
   /** Seconds; the smaller of the option and the parameter of this login. */
@@ -74,9 +73,7 @@ export class PendingLogins {
 
   /**
    * A digit whose cookie this browser does not have; any where it has all. Tabs that start at the same moment may get the same one:
-   * then the later login replaces the other.
-   *
-   * @param chance from 0 (inclusive) to 1 (exclusive)
+   * then the later login replaces the other. `chance` is a random number below 1.
    */
   chooseDigit(http: HttpContext, { redirectUri }: BrowserLogin, chance: number): string {
     const secure = isSecure(redirectUri);
@@ -139,10 +136,5 @@ export interface StartedLogin {
 
 /** What a host may know of a pending login. */
 export function startedLogin({ tenant, eventId, returnTo }: PendingLogin): StartedLogin {
-  const path = returnTo === undefined ? undefined : normalizeReturnTo(returnTo);
-  return {
-    tenant,
-    ...(eventId === undefined ? {} : { eventId }),
-    ...(path === undefined ? {} : { returnTo: path }),
-  };
+  return { tenant, eventId, returnTo: returnTo === undefined ? undefined : normalizeReturnTo(returnTo) };
 }

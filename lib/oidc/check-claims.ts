@@ -4,29 +4,13 @@ import { isRecord } from '../model/json-values.js';
 import type { LoginSettings } from '../options/tenant-settings.js';
 import type { Refusal } from '../problems/problem.interface.js';
 
-/** What the tokens of a login must fit. Times in seconds. */
-type Expectation = Pick<LoginSettings, 'issuer' | 'clockTolerance'>;
+/** What the tokens of a login must fit. All times are in seconds, those of a clock since 1970. */
+type Expectation = Pick<LoginSettings, 'issuer' | 'clockTolerance'> & { audience: string };
 
-/** What one login sent, and its ID token must fit. */
-export interface LoginBinding {
-  nonce?: string | undefined;
-  /** In seconds. */
-  maxAge?: number | undefined;
-}
+/** With what one login sent. */
+export type IdTokenExpectation = Expectation & { clientId: string; nonce?: string; maxAge?: number };
 
-type IdTokenExpectation = Expectation &
-  LoginBinding & {
-    audience: string;
-    clientId: string;
-  };
-
-type AccessTokenExpectation = Expectation & Pick<LoginSettings, 'authorizedParties'> & { audience: string };
-
-/**
- * Why an ID token is refused; `undefined` where it is valid. Rules and order of OIDC Core §3.1.3.7.
- *
- * @param now seconds since 1970
- */
+/** Why an ID token is refused at this time; `undefined` where it is valid. Rules and order of OIDC Core §3.1.3.7. */
 export function idTokenFailure(
   claims: JWTPayload,
   typ: string | undefined,
@@ -69,15 +53,11 @@ export function idTokenFailure(
   };
 }
 
-/**
- * Why a user's access token is refused. Rules of RFC 9068 §4, but `typ` may be missing, since not all providers set it.
- *
- * @param now seconds since 1970
- */
+/** Why a user's access token is refused. Rules of RFC 9068 §4, but `typ` may be missing, since not all providers set it. */
 export function accessTokenFailure(
   claims: JWTPayload,
   typ: string | undefined,
-  expected: AccessTokenExpectation,
+  expected: Expectation & Pick<LoginSettings, 'authorizedParties'>,
   now: number,
 ): Refusal | undefined {
   if (claims.iss !== expected.issuer) {
@@ -111,7 +91,7 @@ export function accessTokenFailure(
 }
 
 /** True for `at+jwt`, which is no ID token (RFC 9068 §2.1). */
-export function isAccessTokenType(typ: string | undefined): boolean {
+function isAccessTokenType(typ: string | undefined): boolean {
   return /^(application\/)?at\+jwt$/i.test(typ ?? '');
 }
 
@@ -169,18 +149,14 @@ export function wrongIssuer({ iss }: JWTPayload, { issuer }: Pick<LoginSettings,
   return { reason: 'issuer', option: 'login.issuer', expected: issuer, received: described(iss) };
 }
 
-/** Values of a list that are shown: audiences, names of claims. */
-const MOST_SHOWN = 10;
-
 /** A claim in the operator's log. It may have any type. */
 export function described(value: unknown): string {
   if (value === undefined) {
     return 'none';
   }
-  if (Array.isArray(value)) {
-    return value.slice(0, MOST_SHOWN).map(described).join(' or ');
-  }
-  return typeof value === 'string' || typeof value === 'number' ? String(value) : typeof value;
+  const values: unknown[] = Array.isArray(value) ? value : [value];
+  const shown = values.map((one) => (typeof one === 'string' || typeof one === 'number' ? one : typeof one));
+  return shown.join(' or ');
 }
 
 function isRecent(authTime: unknown, maxAge: number, tolerance: number, now: number): boolean {
@@ -196,17 +172,13 @@ export function isText(value: unknown): value is string {
 }
 
 /**
- * `c_hash` and `at_hash`: the left half of the hash of the value, by the hash algorithm of the ID token's `alg`
+ * True for the `c_hash` or `at_hash` of a value: the left half of its hash, by the hash algorithm of the ID token's `alg`
  * (OIDC Core §3.3.2.11). EdDSA uses SHA-512.
  */
-export function halfHash(value: string, algorithm: string): string {
+export function hashFits(claim: unknown, value: string, algorithm: string): boolean {
   const bits = /(256|384|512)$/.exec(algorithm)?.[1] ?? '512';
   const digest = createHash(`sha${bits}`).update(value).digest();
-  return digest.subarray(0, digest.length / 2).toString('base64url');
-}
-
-export function hashFits(claim: unknown, value: string, algorithm: string): boolean {
-  return claim === halfHash(value, algorithm);
+  return claim === digest.subarray(0, digest.length / 2).toString('base64url');
 }
 
 /** Member of the claim `events` of a logout token (OpenID Connect Back-Channel Logout 1.0 §2.4). */

@@ -1,7 +1,5 @@
-import { createPublicKey, type KeyObject } from 'node:crypto';
+import { createPublicKey } from 'node:crypto';
 import type { CompactVerifyGetKey, JWK } from 'jose';
-import { LoginFailedError } from '../errors/login-failed.error.js';
-import { isRecord } from '../model/json-values.js';
 import { isJwk, MOST_KEYS } from '../options/key-source.js';
 
 /** Characters of a modulus or exponent of 16,384 bits, in base64url. OpenSSL verifies with none that is longer. */
@@ -13,25 +11,17 @@ export interface KeySet {
 }
 
 /**
- * The public signature keys of a JWKS. Unknown, unreadable, short, giant, symmetric and private keys are passed over, so that one bad
- * key does not make every login fail.
+ * The public signature keys of a JWKS; `undefined` where there is none, or too many keys. Unknown, unreadable, short, giant, symmetric
+ * and private keys are passed over, so that one bad key does not make every login fail.
  */
-export async function keySetOf(jwks: unknown): Promise<KeySet> {
-  const published: unknown[] = isRecord(jwks) && Array.isArray(jwks['keys']) ? jwks['keys'] : [];
-  if (published.length > MOST_KEYS) {
-    throw new LoginFailedError('provider', `the provider publishes more than ${MOST_KEYS} keys`);
-  }
-  const keys = published.filter(isUsable);
+export async function keySetOf(jwks: { keys?: unknown }): Promise<KeySet | undefined> {
+  const published: unknown[] = Array.isArray(jwks.keys) ? jwks.keys : [];
+  const keys = published.length > MOST_KEYS ? [] : published.filter(isUsable);
   if (keys.length === 0) {
-    throw new LoginFailedError('provider', 'the provider publishes no usable signing key');
+    return undefined;
   }
   const { createLocalJWKSet } = await import('jose');
   return { kids: new Set(keys.map(({ kid }) => kid)), getKey: createLocalJWKSet({ keys }) };
-}
-
-/** A PEM has no `kid`: it is the key for every `kid`. */
-export async function pemKeySet(key: KeyObject): Promise<KeySet> {
-  return { kids: new Set(), getKey: () => key };
 }
 
 /** RSA keys need 2048 bits (RFC 7518 §3.3). Node reads an unreadable modulus as one of length 0. */

@@ -2,17 +2,12 @@ import type { JWTPayload } from 'jose';
 import { isRecord } from '../model/json-values.js';
 import type { LoginSettings } from '../options/tenant-settings.js';
 import type { Refusal } from '../problems/problem.interface.js';
-import type { ProviderLogout } from '../store/logout-names.js';
 import { described, isText, issueFailure, logoutEventOf, wrongIssuer } from './check-claims.js';
 
 /** A provider may send `logout+jwt`, `JWT` or none. */
 const ACCEPTED_TYPES = ['jwt', 'logout+jwt', 'application/logout+jwt'];
 
-/**
- * Why a logout token is refused; `undefined` where it is valid. Rules of OpenID Connect Back-Channel Logout 1.0 §2.6.
- *
- * @param now seconds since 1970
- */
+/** Why a logout token is refused; `undefined` where it is valid. Rules of OpenID Connect Back-Channel Logout 1.0 §2.6. */
 export function logoutTokenFailure(
   claims: JWTPayload,
   typ: string | undefined,
@@ -45,21 +40,6 @@ export function logoutTokenFailure(
     return { reason: 'subject' };
   }
   return issueFailure(claims, expected.clockTolerance, now);
-}
-
-/**
- * What a valid logout token says.
- *
- * @param registration of the tenant that verified it
- * @param now ms since 1970. A logout in the future would end logins that begin after it
- */
-export function logoutOf({ sub, sid, iat }: JWTPayload, registration: string, now: number): ProviderLogout {
-  return {
-    registration,
-    ...(sub === undefined ? {} : { subject: sub }),
-    ...(typeof sid === 'string' ? { sid } : {}),
-    at: Math.min(Number(iat) * 1000, now),
-  };
 }
 
 /** True where a token has this issuer and, as its only audience, this client. */

@@ -1,29 +1,45 @@
 import { Inject, Injectable } from '@nestjs/common';
+import * as v from 'valibot';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { LoginFailedError } from '../errors/login-failed.error.js';
+import { isRecord } from '../model/json-values.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import type { ExhibitorSettings } from '../options/exhibitor-settings.js';
 import { MOST_KEYS, type KeySource } from '../options/key-source.js';
+import { endpointUrl, isAllowedUrl } from '../options/value-schemas.js';
 import type { Refusal } from '../problems/problem.interface.js';
 import { ProblemLog } from '../problems/problem-log.service.js';
-import type { EndpointName, Tenant } from '../tenants/tenant.js';
+import { loginOf, type EndpointName, type Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import { Deadlines, type Deadline } from '../time/deadline.js';
+import type { TransportRequest } from '../transport/transport-request.interface.js';
 import { Transport } from '../transport/transport.service.js';
-import { keySetOf, pemKeySet, type KeySet } from './key-set.js';
-import {
-  metadataUrl,
-  parseMetadata,
-  publishedUrl,
-  type Metadata,
-  type MetadataUrl,
-} from './parse-metadata.js';
+import { described } from './check-claims.js';
+import { keySetOf, type KeySet } from './key-set.js';
 import { PublishedDocuments } from './published-documents.js';
 
-const NAMES = { keys: 'the keys of the provider', metadata: 'the metadata of the provider' } as const;
+const NAMES = {
+  keys: 'the keys of the provider',
+  metadata: 'the metadata of the provider',
+  userinfo: 'userinfo',
+} as const;
 
-/** They decide where the metadata is read. */
-const METADATA_OPTIONS = ['login.issuer', 'login.discovery'];
+/** Members of the metadata that are used (OpenID Connect Discovery 1.0 §3, RP-Initiated Logout 1.0 §2.1). */
+const MEMBERS: Readonly<Record<EndpointName | 'keys', string>> = {
+  authorize: 'authorization_endpoint',
+  token: 'token_endpoint',
+  userinfo: 'userinfo_endpoint',
+  endSession: 'end_session_endpoint',
+  keys: 'jwks_uri',
+};
+
+/** The metadata of a provider, as far as it is used. It never adds algorithms or kinds of client authentication. */
+interface Metadata {
+  /** As published: one is checked when it is needed. */
+  urls: Readonly<Partial<Record<keyof typeof MEMBERS, unknown>>>;
+  /** True where every authorization response has an `iss` (RFC 9207 §3). */
+  sendsIss: boolean;
+}
 
 /**
  * Addresses and keys of a tenant's provider: those of the options; with `login.discovery` those of the provider's metadata
@@ -38,34 +54,47 @@ export class OpenIdProvider {
   readonly #allowedOrigins: ExhibitorSettings['allowedOrigins'];
   readonly #metadata: PublishedDocuments<Metadata>;
   readonly #keys: PublishedDocuments<KeySet>;
-  readonly #fixedKeys = new WeakMap<KeySource, Promise<KeySet>>();
 
   constructor(
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
     @Inject(Transport) private readonly transport: Transport,
-    @Inject(Deadlines) private readonly deadlines: Deadlines,
+    @Inject(Deadlines) deadlines: Deadlines,
     @Inject(Clock) clock: Clock,
     @Inject(ProblemLog) private readonly log: ProblemLog,
   ) {
     this.#allowedOrigins = settings.allowedOrigins;
-    this.#metadata = new PublishedDocuments(clock);
-    this.#keys = new PublishedDocuments(clock);
+    this.#metadata = new PublishedDocuments(clock, deadlines, transport);
+    this.#keys = new PublishedDocuments(clock, deadlines, transport);
   }
 
-  async urlOf(tenant: Tenant, name: 'authorize' | 'token', deadline: Deadline): Promise<string> {
-    return (
-      (await this.findUrl(tenant, name, deadline)) ??
-      this.#refuseMetadata(tenant, `names no ${name} endpoint`)
-    );
+  /** The URL of what every provider has. */
+  async urlOf(tenant: Tenant, name: 'authorize' | 'token' | 'keys', deadline: Deadline): Promise<string> {
+    const url = await this.findUrl(tenant, name, deadline);
+    return url ?? this.#refuse(tenant, 'metadata', unusableUrl(MEMBERS[name]));
   }
 
-  /** The URL of an endpoint; `undefined` where the provider has none. */
-  async findUrl(tenant: Tenant, name: EndpointName, deadline: Deadline): Promise<string | undefined> {
-    const set = tenant.settings.endpoints?.[name];
-    if (set !== undefined || tenant.login?.discovery !== true) {
-      return set ?? tenant.defaultEndpoint(name);
+  /**
+   * The URL of an endpoint, or of the keys by discovery; `undefined` where the provider has none. The rules for one of the metadata are
+   * those for URLs of the options, since secrets and codes are sent there.
+   */
+  async findUrl(tenant: Tenant, name: keyof typeof MEMBERS, deadline: Deadline): Promise<string | undefined> {
+    if (name !== 'keys') {
+      const set = tenant.settings.endpoints?.[name];
+      if (set !== undefined || tenant.login?.discovery !== true) {
+        return set ?? tenant.defaultEndpoint(name);
+      }
     }
-    return this.#discoveredUrl(tenant, name, deadline);
+    const { urls } = await this.#metadataOf(tenant, deadline);
+    const published = urls[name] ?? undefined;
+    if (published === undefined) {
+      return undefined;
+    }
+    const { success, output: url, issues } = v.safeParse(endpointUrl, published);
+    if (success && isAllowedUrl(url, tenant.key, this.#allowedOrigins)) {
+      return url;
+    }
+    const rule = success ? 'on one of allowedOrigins' : issues[0].message;
+    return this.#refuse(tenant, 'metadata', unusableUrl(`${MEMBERS[name]} ${rule}`, published));
   }
 
   /** True where an authorization response without `iss` must be refused (RFC 9207 §2.4). */
@@ -77,128 +106,97 @@ export class OpenIdProvider {
     return (await this.#metadataOf(tenant, deadline)).sendsIss;
   }
 
-  /**
-   * The keys of the provider.
-   *
-   * @param useless keys of which none verifies a token: published ones are fetched again. The answer is the same where there are no
-   * newer ones
-   */
+  /** The keys of the provider; those that are newer than `useless` ones, none of which verifies a token, if there are any. */
   async keysOf(tenant: Tenant, deadline: Deadline, useless?: KeySet): Promise<KeySet> {
-    const source = tenant.login?.keys ?? {
+    const source: KeySource = tenant.login?.keys ?? {
       kind: 'url',
-      url:
-        (await this.#discoveredUrl(tenant, 'keys', deadline)) ??
-        this.#refuseMetadata(tenant, 'names no keys'),
+      url: await this.urlOf(tenant, 'keys', deadline),
     };
-    if (source.kind !== 'url') {
-      const fixed =
-        this.#fixedKeys.get(source) ??
-        (source.kind === 'pem' ? pemKeySet(source.key) : keySetOf(source.jwks));
-      this.#fixedKeys.set(source, fixed);
-      return this.#usable(tenant, fixed);
-    }
-    const { url } = source;
-    const fetch = async (): Promise<KeySet> =>
-      this.#usable(tenant, keySetOf(await this.#fetch('keys', tenant, url)));
-    return this.#keys.read(this.#nameOf(tenant, url), tenant, deadline, fetch, useless);
+    const fetch = async (limit: Deadline): Promise<KeySet> => {
+      if (source.kind === 'pem') {
+        // It has no `kid`: it is the key for every `kid`.
+        return { kids: new Set(), getKey: () => source.key };
+      }
+      const jwks = source.kind === 'jwks' ? source.jwks : await this.get(tenant, 'keys', source.url, limit);
+      const expected = `a JWKS of at most ${MOST_KEYS} keys, one of them a public signing key`;
+      return (await keySetOf(jwks)) ?? this.#refuse(tenant, 'keys', { reason: 'provider', expected });
+    };
+    const name = source.kind === 'url' ? source.url : tenant.registration;
+    return this.#keys.read(name, tenant, deadline, fetch, useless);
   }
 
-  /** Reports keys that cannot be used. */
-  async #usable(tenant: Tenant, keys: Promise<KeySet>): Promise<KeySet> {
-    try {
-      return await keys;
-    } catch (error) {
-      this.log.report(tenant, {
-        cause: 'keys',
-        options: [tenant.keysOption],
-        message: `${NAMES.keys} cannot be used`,
-        expected: `a JWKS of at most ${MOST_KEYS} keys, one of them a public signing key`,
-      });
-      throw error;
-    }
-  }
-
-  /** The URL that the metadata names; `undefined` where it names none. */
-  async #discoveredUrl(tenant: Tenant, name: MetadataUrl, deadline: Deadline): Promise<string | undefined> {
-    const metadata = await this.#metadataOf(tenant, deadline);
-    const url = publishedUrl(metadata, name, tenant.key, this.#allowedOrigins);
-    return typeof url === 'object'
-      ? this.#refuseMetadata(tenant, `names an address for ${name} that is not accepted`, url)
-      : url;
-  }
-
+  /** Its issuer must be that of the options, character by character (Discovery 1.0 §4.3). */
   #metadataOf(tenant: Tenant, deadline: Deadline): Promise<Metadata> {
-    const issuer = tenant.login?.issuer ?? '';
-    const fetch = async (): Promise<Metadata> => {
-      const metadata = parseMetadata(await this.#fetch('metadata', tenant, metadataUrl(issuer)), issuer);
-      return 'reason' in metadata
-        ? this.#refuseMetadata(tenant, `cannot be used (${metadata.reason})`, metadata)
-        : metadata;
+    const { issuer } = loginOf(tenant);
+    const fetch = async (limit: Deadline): Promise<Metadata> => {
+      const body = await this.get(tenant, 'metadata', metadataUrl(issuer), limit);
+      if (body['issuer'] !== issuer) {
+        const received = `issuer ${described(body['issuer'])}`;
+        return this.#refuse(tenant, 'metadata', { reason: 'issuer', expected: `issuer ${issuer}`, received });
+      }
+      const urls = Object.fromEntries(Object.entries(MEMBERS).map(([name, member]) => [name, body[member]]));
+      return { urls, sendsIss: body['authorization_response_iss_parameter_supported'] === true };
     };
-    return this.#metadata.read(this.#nameOf(tenant, issuer), tenant, deadline, fetch);
+    return this.#metadata.read(issuer, tenant, deadline, fetch);
   }
 
-  /** The body of a document, under the limits of the tenant that asks. */
-  async #fetch(operation: 'keys' | 'metadata', tenant: Tenant, url: string): Promise<unknown> {
-    const request = { operation, method: 'GET', url, template: operation } as const;
-    // Half of the time: after a failure the callers go on with the last good document.
-    const { status, body } = await this.deadlines.within(tenant.http.deadline / 2, (deadline) =>
-      usableReply(this.transport.send(tenant, request, deadline), NAMES[operation]),
-    );
-    if (status !== 200) {
-      const options = operation === 'keys' ? [tenant.keysOption] : METADATA_OPTIONS;
-      const message = `${NAMES[operation]} could not be found`;
-      this.log.report(tenant, { cause: operation, options, message, received: `status ${status}` });
-      throw unusableReply(NAMES[operation], tenant.key);
-    }
-    return body;
+  /** The JSON object that the provider answers. */
+  async get(
+    tenant: Tenant,
+    operation: keyof typeof NAMES,
+    url: string,
+    deadline: Deadline,
+    headers?: TransportRequest['headers'],
+  ): Promise<Record<string, unknown>> {
+    const request = { operation, method: 'GET', url, template: new URL(url).pathname, headers } as const;
+    const sent = this.transport.send(tenant, request, deadline);
+    const { status, body } = await usableReply(sent, NAMES[operation]);
+    return status === 200 && isRecord(body)
+      ? body
+      : this.#refuse(tenant, operation, { reason: 'provider', received: `status ${status}` });
   }
 
-  #refuseMetadata(tenant: Tenant, why: string, refusal: Refusal = { reason: 'provider' }): never {
+  /** Tells the operator why a reply cannot be used. */
+  #refuse(tenant: Tenant, operation: keyof typeof NAMES, refusal: Refusal): never {
     const { reason, option, expected, received } = refusal;
-    const options = option === undefined ? ['login.discovery'] : METADATA_OPTIONS;
-    const message = `${NAMES.metadata} ${why}`;
+    // They decide where it is read.
+    const options = {
+      keys: [tenant.keysOption],
+      metadata: ['login.issuer', 'login.discovery'],
+      userinfo: [tenant.endpointOption('userinfo')],
+    };
     this.log.report(tenant, {
-      cause: `metadata ${why}`,
-      options,
-      message,
+      cause: `${operation} ${expected}`,
+      options: option === undefined ? options[operation] : [option],
+      message: `${NAMES[operation]} cannot be used`,
       expected,
       received,
     });
-    throw new LoginFailedError(reason, message, { tenant: tenant.key });
-  }
-
-  /** Name of a document. What a proxy of one tenant answers is not for the others. */
-  #nameOf(tenant: Tenant, id: string): string {
-    const dispatcher = this.transport.dispatcherOf(tenant);
-    return `${dispatcher === undefined ? 0 : idOf(dispatcher)} ${id}`;
+    throw new LoginFailedError(reason, unusable(NAMES[operation]), { tenant: tenant.key });
   }
 }
 
-const dispatcherIds = new WeakMap<object, number>();
-let lastDispatcherId = 0;
-
-function idOf(dispatcher: object): number {
-  const id = dispatcherIds.get(dispatcher) ?? (lastDispatcherId += 1);
-  dispatcherIds.set(dispatcher, id);
-  return id;
+/** Refuses an address of the metadata. */
+function unusableUrl(expected: string, published?: unknown): Refusal {
+  return { reason: 'provider', option: 'login.discovery', expected, received: described(published) };
 }
 
 /**
  * A reply of the identity provider. One that cannot be used is a refusal (401); a provider that is slow, down or limits our
  * requests is not (503, 504).
- *
- * @param name the provider's endpoint, for the error message
  */
 export async function usableReply<R>(reply: Promise<R>, name: string): Promise<R> {
   try {
     return await reply;
   } catch (error) {
     const isMalformed = isExhibitorError(error) && error.code === 'malformed_response';
-    throw isMalformed ? unusableReply(name, error.tenant) : error;
+    throw isMalformed ? new LoginFailedError('provider', unusable(name), { tenant: error.tenant }) : error;
   }
 }
 
-export function unusableReply(name: string, tenant: string | undefined): LoginFailedError {
-  return new LoginFailedError('provider', `${name}: the reply cannot be used`, { tenant });
+const unusable = (name: string): string => `${name}: the reply cannot be used`;
+
+/** Discovery 1.0 §4: a trailing slash is removed from the issuer, so that two issuers may have one address. */
+export function metadataUrl(issuer: string): string {
+  return `${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`;
 }

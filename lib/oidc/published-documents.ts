@@ -3,8 +3,9 @@ import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { LoginFailedError } from '../errors/login-failed.error.js';
 import type { Tenant } from '../tenants/tenant.js';
 import type { Clock } from '../time/clock.js';
-import type { Deadline } from '../time/deadline.js';
+import type { Deadline, Deadlines } from '../time/deadline.js';
 import { createCache, type ExpiringCache } from '../time/expiring-cache.js';
+import type { Transport } from '../transport/transport.service.js';
 
 /** How long a fetched document is used without fetching it again, in ms. */
 const FRESH = 600_000;
@@ -19,7 +20,7 @@ const LAST_GOOD = 86_400_000;
  */
 const PAUSE = 30_000;
 
-/** Documents of a process; the one used least recently goes. */
+/** Documents of a dispatcher; the one used least recently goes. */
 const MOST = 10_000;
 
 interface Published<T> {
@@ -30,29 +31,35 @@ interface Published<T> {
   nextFetchAt: number;
 }
 
-/** Documents that providers publish, keys or metadata: one of each name, for all tenants that use it. */
+/** Documents that providers publish, keys or metadata: one of each name, for all tenants with the same dispatcher. */
 export class PublishedDocuments<T> {
-  readonly #known: ExpiringCache<Published<T>>;
+  readonly #byDispatcher = new WeakMap<object, ExpiringCache<Published<T>>>();
 
-  constructor(private readonly clock: Clock) {
-    this.#known = createCache(clock, { max: MOST });
-  }
+  constructor(
+    private readonly clock: Clock,
+    private readonly deadlines: Deadlines,
+    private readonly transport: Transport,
+  ) {}
 
   /**
    * The document, fetched where it is not fresh, once for all callers; the last good one where that fails.
    *
-   * @param fetch must end within a time of its own
    * @param useless a document of no use to the caller: it is fetched again, even if it is fresh
    */
   async read(
     name: string,
     tenant: Tenant,
     deadline: Deadline,
-    fetch: () => Promise<T>,
+    fetch: (limit: Deadline) => Promise<T>,
     useless?: T,
   ): Promise<T> {
-    const known: Published<T> = this.#known.get(name) ?? { nextFetchAt: 0 };
-    this.#known.set(name, known);
+    // What a proxy of one tenant answers is not for the others.
+    const dispatcher = this.transport.dispatcherOf(tenant) ?? this;
+    const documents =
+      this.#byDispatcher.get(dispatcher) ?? createCache<Published<T>>(this.clock, { max: MOST });
+    this.#byDispatcher.set(dispatcher, documents);
+    const known: Published<T> = documents.get(name) ?? { nextFetchAt: 0 };
+    documents.set(name, known);
     const now = this.clock.now();
     const good = known.good && now < known.good.fetchedAt + LAST_GOOD ? known.good : undefined;
     const isUseless = useless !== undefined && good?.value === useless;
@@ -61,7 +68,9 @@ export class PublishedDocuments<T> {
     }
     if (known.lastFetch === undefined || now >= known.nextFetchAt) {
       known.nextFetchAt = Infinity;
-      known.lastFetch = this.#fetch(known, fetch, isUseless);
+      // Half of the time: after a failure the callers go on with the last good document.
+      const fetching = this.deadlines.within(tenant.http.deadline / 2, fetch);
+      known.lastFetch = this.#keep(known, fetching, isUseless);
     }
     try {
       return await deadline.race(known.lastFetch);
@@ -73,9 +82,9 @@ export class PublishedDocuments<T> {
     }
   }
 
-  async #fetch(known: Published<T>, fetch: () => Promise<T>, isUseless: boolean): Promise<T> {
+  async #keep(known: Published<T>, fetching: Promise<T>, isUseless: boolean): Promise<T> {
     try {
-      const value = await fetch();
+      const value = await fetching;
       known.good = { value, fetchedAt: this.clock.now() };
       known.nextFetchAt = isUseless ? this.clock.now() + PAUSE : 0;
       return value;

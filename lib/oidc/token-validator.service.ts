@@ -1,8 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import type { JWTPayload } from 'jose';
 import { ConfigurationError } from '../errors/configuration.error.js';
-import { LoginFailedError, type LoginFailureReason } from '../errors/login-failed.error.js';
-import type { LoginSettings } from '../options/tenant-settings.js';
+import { LoginFailedError } from '../errors/login-failed.error.js';
 import type { Refusal } from '../problems/problem.interface.js';
 import { ProblemLog } from '../problems/problem-log.service.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
@@ -11,8 +10,8 @@ import { Clock } from '../time/clock.js';
 import { Deadlines, type Deadline } from '../time/deadline.js';
 import { logoutTokenFailure } from './logout-token.js';
 import { OpenIdProvider } from './openid-provider.service.js';
-import { accessTokenFailure, described, idTokenFailure, type LoginBinding } from './check-claims.js';
-import { checkHeader, unverified, verifyToken, type VerifiedToken } from './verify-signature.js';
+import { accessTokenFailure, described, idTokenFailure, type IdTokenExpectation } from './check-claims.js';
+import { unverified, verifyToken, type VerifiedToken } from './verify-signature.js';
 
 /** Options of {@link TokenValidator.validate}. */
 export interface ValidateOptions {
@@ -25,7 +24,7 @@ export interface ValidateOptions {
 }
 
 /** What is validated, and what it must fit. */
-export interface GivenToken extends LoginBinding {
+export interface GivenToken extends Pick<IdTokenExpectation, 'nonce' | 'maxAge'> {
   use: 'id_token' | 'access_token' | 'logout_token';
   token: string;
   /** True for a token that the provider answered to a request of ours. A browser or another client may have made up any other. */
@@ -69,70 +68,62 @@ export class TokenValidator {
 
   /** As {@link validate}, for tokens of every use: their signature, then their claims. @internal */
   async verify(tenant: Tenant, given: GivenToken, deadline: Deadline): Promise<VerifiedToken> {
-    const { use, token, isFromProvider = false } = given;
-    const login = loginOf(tenant);
-    const rules = rulesFor(given, login, tenant.key);
-    let verified: VerifiedToken;
-    try {
-      verified = await this.#verifySignature(tenant, login.algorithms, token, deadline);
-    } catch (error) {
-      if (!(error instanceof LoginFailedError)) {
-        throw error;
-      }
-      const { reason, message } = error;
-      // Any other reason is about the keys, and reported where they are read.
-      if (reason === 'algorithm' || reason === 'signature') {
-        this.#report(tenant, use, signatureRefusal(reason, token, login), !isFromProvider);
-      }
-      throw new LoginFailedError(reason, message, { tenant: tenant.key });
+    const rules = rulesFor(given, tenant);
+    const verified = await this.#verifySignature(tenant, given.token, deadline);
+    if (verified === undefined) {
+      throw this.#refused(tenant, given, signatureRefusal(given.token, tenant), false);
     }
     const refusal = rules(verified, this.clock.epochMs() / 1000);
-    if (refusal === undefined) {
-      return verified;
+    if (refusal !== undefined) {
+      throw this.#refused(tenant, given, refusal, true);
     }
-    const { reason } = refusal;
-    // Clients send expired tokens all the time.
-    if (isFromProvider || (reason !== 'expired' && reason !== 'issued')) {
-      this.#report(tenant, use, refusal, false);
-    }
-    throw new LoginFailedError(reason, `the token is refused: ${reason}`, { tenant: tenant.key });
+    return verified;
   }
 
-  /** Keys are fetched again where they have no key of this `kid`; without `kid`, where none fits the signature. */
+  /**
+   * `undefined` where no key has signed the token. Keys are fetched again where they have no key of this `kid`; without `kid`, where
+   * none fits the signature. A token that no key could verify makes nobody fetch keys.
+   */
   async #verifySignature(
     tenant: Tenant,
-    algorithms: readonly string[],
     token: string,
     deadline: Deadline,
-  ): Promise<VerifiedToken> {
-    const { kid } = checkHeader(token, algorithms);
-    const keys = await this.provider.keysOf(tenant, deadline);
-    try {
-      return await verifyToken(token, keys.getKey, algorithms);
-    } catch (error) {
-      const isKnown = kid !== undefined && keys.kids.has(kid);
-      const newer = isKnown ? keys : await this.provider.keysOf(tenant, deadline, keys);
-      if (newer === keys) {
-        throw error;
-      }
-      return verifyToken(token, newer.getKey, algorithms);
+  ): Promise<VerifiedToken | undefined> {
+    const { algorithms } = loginOf(tenant);
+    const { alg, kid } = unverified(token, 'header');
+    const isReadable = kid === undefined || typeof kid === 'string';
+    if (!isReadable || !algorithms.some((name) => name === alg)) {
+      return undefined;
     }
+    const keys = await this.provider.keysOf(tenant, deadline);
+    const verified = await verifyToken(token, keys.getKey, algorithms);
+    if (verified !== undefined || (kid !== undefined && keys.kids.has(kid))) {
+      return verified;
+    }
+    const newer = await this.provider.keysOf(tenant, deadline, keys);
+    return newer === keys ? undefined : verifyToken(token, newer.getKey, algorithms);
   }
 
-  /** @param isUnverified true where nothing in the token is verified, and a client may have made it up */
-  #report(tenant: Tenant, use: GivenToken['use'], refusal: Refusal, isUnverified: boolean): void {
-    const { reason, option, expected, received } = refusal;
-    if (option === undefined) {
-      return;
+  /** @param isSigned false where nothing in the token is verified: unless it is from the provider, a client may have made it up */
+  #refused(
+    tenant: Tenant,
+    { use, isFromProvider = false }: GivenToken,
+    { reason, option, expected, received }: Refusal,
+    isSigned: boolean,
+  ): LoginFailedError {
+    // Clients send expired tokens all the time.
+    const isUsual = !isFromProvider && (reason === 'expired' || reason === 'issued');
+    if (option !== undefined && !isUsual) {
+      this.log.report(tenant, {
+        cause: `${use} ${reason}`,
+        options: [option],
+        message: `the ${NAMES[use]} is refused (${reason})`,
+        expected,
+        received,
+        isUnverified: !isSigned && !isFromProvider,
+      });
     }
-    this.log.report(tenant, {
-      cause: `${use} ${reason}`,
-      options: [option],
-      message: `the ${NAMES[use]} is refused (${reason})`,
-      expected,
-      received,
-      isUnverified,
-    });
+    return new LoginFailedError(reason, `the token is refused: ${reason}`, { tenant: tenant.key });
   }
 }
 
@@ -140,18 +131,19 @@ export class TokenValidator {
 const NAMES = { id_token: 'ID token', access_token: 'access token', logout_token: 'logout token' } as const;
 
 /** The rules for the claims of a token. */
-function rulesFor({ use, nonce, maxAge }: GivenToken, login: LoginSettings, tenantKey: string): ClaimsRules {
+function rulesFor({ use, nonce, maxAge }: GivenToken, tenant: Tenant): ClaimsRules {
+  const login = loginOf(tenant);
   const { audience: option } = login;
   const audiences = typeof option === 'string' ? { idToken: option } : option;
   switch (use) {
     case 'id_token': {
-      const clientId = login.clientId ?? missing('clientId', tenantKey);
+      const clientId = login.clientId ?? missing('clientId', tenant.key);
       const audience = audiences?.idToken ?? clientId;
       const expected = { ...login, nonce, maxAge: maxAge ?? login.maxAge, clientId, audience };
       return ({ header, payload }, now) => idTokenFailure(payload, header.typ, expected, now);
     }
     case 'access_token': {
-      const audience = audiences?.accessToken ?? missing('audience.accessToken', tenantKey);
+      const audience = audiences?.accessToken ?? missing('audience.accessToken', tenant.key);
       const expected = { ...login, audience };
       return ({ header, payload }, now) => accessTokenFailure(payload, header.typ, expected, now);
     }
@@ -166,18 +158,15 @@ function missing(option: string, tenantKey: string): never {
 }
 
 /** What an operator reads of a token whose signature cannot be verified. */
-function signatureRefusal(
-  reason: LoginFailureReason,
-  token: string,
-  { algorithms, keys }: LoginSettings,
-): Refusal {
+function signatureRefusal(token: string, tenant: Tenant): Refusal {
+  const { algorithms, keys } = loginOf(tenant);
   const { alg, kid } = unverified(token, 'header');
-  if (reason === 'algorithm') {
+  if (typeof alg === 'string' && !algorithms.some((name) => name === alg)) {
     const expected = `alg ${algorithms.join(', ')}`;
-    return { reason, option: 'login.algorithms', expected, received: `alg ${described(alg)}` };
+    return { reason: 'algorithm', option: 'login.algorithms', expected, received: `alg ${alg}` };
   }
-  const option = keys === undefined ? 'login.discovery' : 'login.keys';
-  const expected =
-    keys?.kind === 'jwks' ? `kid ${described(keys.jwks.keys.map((key) => key.kid))}` : 'a key of this option';
-  return { reason, option, expected, received: `kid ${described(kid)}, alg ${described(alg)}` };
+  const kids = keys?.kind === 'jwks' ? keys.jwks.keys.map((key) => key.kid ?? 'none') : undefined;
+  const expected = kids === undefined ? 'a key of this option' : `kid ${described(kids)}`;
+  const received = `kid ${described(kid)}, alg ${described(alg)}`;
+  return { reason: 'signature', option: tenant.keysOption, expected, received };
 }

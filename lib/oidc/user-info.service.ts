@@ -1,19 +1,13 @@
 import { Inject, Injectable } from '@nestjs/common';
 import type { JWTPayload } from 'jose';
 import { LoginFailedError, type LoginFailureReason } from '../errors/login-failed.error.js';
-import { isRecord } from '../model/json-values.js';
 import { isContactEmail } from '../model/path-parameters.js';
 import type { LoginSettings } from '../options/tenant-settings.js';
 import { ProblemLog } from '../problems/problem-log.service.js';
 import { loginOf, type Tenant } from '../tenants/tenant.js';
 import type { Deadline } from '../time/deadline.js';
-import { Transport } from '../transport/transport.service.js';
 import { described } from './check-claims.js';
-import { OpenIdProvider, unusableReply, usableReply } from './openid-provider.service.js';
-
-/** Userinfo is read as JSON. Some providers sign it for clients that are registered so. */
-const SIGNED =
-  'userinfo answered no JSON. If the provider signs it, remove userinfo_signed_response_alg from this client at the provider';
+import { OpenIdProvider } from './openid-provider.service.js';
 
 /** Of a token or of userinfo. */
 export type Claims = Record<string, unknown>;
@@ -28,15 +22,10 @@ export interface VerifiedUser {
 @Injectable()
 export class UserInfo {
   constructor(
-    @Inject(Transport) private readonly transport: Transport,
     @Inject(OpenIdProvider) private readonly provider: OpenIdProvider,
     @Inject(ProblemLog) private readonly log: ProblemLog,
   ) {}
 
-  /**
-   * @param token claims of an ID token or access token that was verified
-   * @param accessToken for the userinfo endpoint
-   */
   async userOf(
     tenant: Tenant,
     token: JWTPayload,
@@ -48,7 +37,14 @@ export class UserInfo {
     const ofToken = contactEmail([token], rules);
     // Userinfo may have the address, or say that it is verified. It cannot mend an address that the token denies.
     const isNeeded = 'reason' in ofToken && (ofToken.reason === 'email_missing' || !isDenied(token));
-    const userinfo = isNeeded ? await this.#read(tenant, accessToken, subject, deadline) : undefined;
+    const url = isNeeded ? await this.provider.findUrl(tenant, 'userinfo', deadline) : undefined;
+    const headers = { authorization: `Bearer ${accessToken}` };
+    const userinfo =
+      url === undefined ? undefined : await this.provider.get(tenant, 'userinfo', url, deadline, headers);
+    // OIDC Core §5.3.2.
+    if (userinfo !== undefined && userinfo['sub'] !== subject) {
+      throw new LoginFailedError('subject', 'userinfo names another subject', { tenant: tenant.key });
+    }
     const contact = userinfo === undefined ? ofToken : contactEmail([token, userinfo], rules);
     if ('reason' in contact) {
       if (contact.reason === 'email_missing') {
@@ -68,44 +64,6 @@ export class UserInfo {
     }
     return { subject, email: contact.email, claims: userClaims(token, userinfo) };
   }
-
-  /** The claims; `undefined` where the provider has no userinfo endpoint. */
-  async #read(
-    tenant: Tenant,
-    accessToken: string,
-    subject: string,
-    deadline: Deadline,
-  ): Promise<Claims | undefined> {
-    const url = await this.provider.findUrl(tenant, 'userinfo', deadline);
-    if (url === undefined) {
-      return undefined;
-    }
-    const request = {
-      operation: 'userinfo',
-      method: 'GET',
-      url,
-      template: new URL(url).pathname,
-      headers: { authorization: `Bearer ${accessToken}` },
-    } as const;
-    const problem = { cause: 'userinfo', options: [tenant.endpointOption('userinfo')] };
-    const sent = usableReply(this.transport.send(tenant, request, deadline), 'userinfo');
-    const { status, body } = await sent.catch((error: unknown) => {
-      if (error instanceof LoginFailedError) {
-        this.log.report(tenant, { ...problem, message: SIGNED });
-      }
-      throw error;
-    });
-    if (status !== 200 || !isRecord(body)) {
-      const message = 'userinfo answered without claims';
-      this.log.report(tenant, { ...problem, message, received: `status ${status}` });
-      throw unusableReply('userinfo', tenant.key);
-    }
-    // OIDC Core §5.3.2.
-    if (body['sub'] !== subject) {
-      throw new LoginFailedError('subject', 'userinfo names another subject', { tenant: tenant.key });
-    }
-    return body;
-  }
 }
 
 type EmailRules = Pick<LoginSettings, 'emailClaim' | 'requireVerifiedEmail'>;
@@ -124,13 +82,8 @@ export function contactEmail(
   if (email === undefined) {
     return { reason: 'email_missing' };
   }
-  if (sources.some(isDenied)) {
-    return { reason: 'email_unverified' };
-  }
-  if (rules.requireVerifiedEmail && !sources.some((claims) => isVerified(claims, email))) {
-    return { reason: 'email_unverified' };
-  }
-  return { email };
+  const isUnconfirmed = rules.requireVerifiedEmail && !sources.some((claims) => isVerified(claims, email));
+  return sources.some(isDenied) || isUnconfirmed ? { reason: 'email_unverified' } : { email };
 }
 
 /** `email_verified: true` is about the `email` of the same source (OIDC Core §5.1), and about no other address. */
@@ -149,21 +102,9 @@ function emailOf(claims: Claims, { emailClaim }: EmailRules): string | undefined
   return isContactEmail(value) ? value : undefined;
 }
 
-/** Claims that describe the token, not the user (RFC 7519 §4.1, OIDC Core §2). */
-const PROTOCOL_CLAIMS = [
-  'iss',
-  'aud',
-  'exp',
-  'iat',
-  'nbf',
-  'jti',
-  'nonce',
-  'azp',
-  'at_hash',
-  'c_hash',
-  's_hash',
-  'sid',
-];
+/** Claims that describe the token, not the user: of any JWT (RFC 7519 §4.1), and of an ID token (OIDC Core §2). */
+const JWT_CLAIMS = ['iss', 'aud', 'exp', 'iat', 'nbf', 'jti'];
+const ID_TOKEN_CLAIMS = ['nonce', 'azp', 'at_hash', 'c_hash', 's_hash', 'sid'];
 
 /** Claims about one authentication. Only the ID token is bound to it. */
 const AUTHENTICATION_CLAIMS = ['auth_time', 'acr', 'amr'];
@@ -181,7 +122,7 @@ function userClaims(token: Claims, userinfo: Claims | undefined): Claims {
   if (ofEmail !== undefined) {
     claims['email_verified'] = ofEmail['email_verified'];
   }
-  return without(PROTOCOL_CLAIMS, claims);
+  return without([...JWT_CLAIMS, ...ID_TOKEN_CLAIMS], claims);
 }
 
 function without(names: readonly string[], claims: Claims = {}): Claims {

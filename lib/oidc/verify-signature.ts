@@ -1,5 +1,4 @@
 import type { CompactJWSHeaderParameters, CompactVerifyGetKey, JWTPayload } from 'jose';
-import { LoginFailedError } from '../errors/login-failed.error.js';
 import { isRecord } from '../model/json-values.js';
 import { parseJson } from '../transport/wire/reply-body.js';
 
@@ -8,49 +7,21 @@ export interface VerifiedToken {
   payload: JWTPayload;
 }
 
-const WRONG_ALGORITHM = 'the token is signed with an algorithm that is not accepted';
-
-/**
- * Verifies the signature of a JWT.
- *
- * @throws {LoginFailedError} `algorithm` for an algorithm that is not listed (`none` and MACs never are), else `signature`
- */
+/** A JWT whose signature the key verifies; `undefined` for any other. `none` and MACs are never among the algorithms. */
 export async function verifyToken(
   token: string,
   key: CompactVerifyGetKey,
   algorithms: readonly string[],
-): Promise<VerifiedToken> {
+): Promise<VerifiedToken | undefined> {
   // Loading jose takes 30 ms of CPU time, so it is done when it is first needed.
-  const { compactVerify, errors } = await import('jose');
+  const { compactVerify } = await import('jose');
   try {
     const { payload, protectedHeader } = await compactVerify(token, key, { algorithms: [...algorithms] });
     const claims = parseJson(payload);
-    if (isRecord(claims)) {
-      return { header: protectedHeader, payload: claims };
-    }
-  } catch (error) {
-    if (error instanceof errors.JOSEAlgNotAllowed) {
-      throw new LoginFailedError('algorithm', WRONG_ALGORITHM);
-    }
+    return isRecord(claims) ? { header: protectedHeader, payload: claims } : undefined;
+  } catch {
+    return undefined;
   }
-  throw new LoginFailedError('signature', 'the token is not signed by a key of the provider');
-}
-
-/**
- * The header of a token that is not verified yet. A token that no key could verify is refused here, so that it makes nobody
- * fetch keys.
- *
- * @throws {LoginFailedError} `signature` where the header is unreadable, `algorithm` where that is not listed
- */
-export function checkHeader(token: string, algorithms: readonly string[]): { kid: string | undefined } {
-  const { alg, kid } = unverified(token, 'header');
-  if (typeof alg !== 'string' || (kid !== undefined && typeof kid !== 'string')) {
-    throw new LoginFailedError('signature', 'the token has no readable header');
-  }
-  if (!algorithms.includes(alg)) {
-    throw new LoginFailedError('algorithm', WRONG_ALGORITHM);
-  }
-  return { kid };
 }
 
 /**

@@ -15,6 +15,10 @@ export interface FailedRequest extends SentRequest {
   isTooLarge?: boolean | undefined;
 }
 
+/** Some providers sign userinfo for clients that are registered so. */
+const UNSIGNED =
+  'JSON. If the provider signs it, remove userinfo_signed_response_alg from this client at the provider';
+
 /**
  * What an operator may have to mend after a request failed for the last time: a host that cannot be reached, or an address
  * where something else answers. `undefined` for failures of a service that was reached.
@@ -39,6 +43,7 @@ export function addressProblem(tenant: EndpointPaths, failed: FailedRequest): Pr
     cause: `${option} reply`,
     options: [isLimit ? 'http.maxResponseBytes' : option],
     message: `${shownUrl(failed.url)}: ${message}`,
+    ...(operation === 'userinfo' ? { expected: UNSIGNED } : {}),
     ...(status === undefined ? {} : { received: `status ${status}` }),
   };
 }

@@ -171,17 +171,14 @@ describe("session: 'bearer'", () => {
     const [header, , signature] = (await door.mint()).split('.');
     const changed = Buffer.from(JSON.stringify(door.claims({ sub: 'mallory' }))).toString('base64url');
     const mac = new SignJWT(door.claims()).setProtectedHeader({ alg: 'HS256' });
-    const lists = '['.repeat(5_500) + ']'.repeat(5_500);
-    const nested = `${Buffer.from(`{"alg":${lists}}`).toString('base64url')}.y.z`;
+    const lists = `{"alg":${'['.repeat(5_000)}${']'.repeat(5_000)}}`;
+    const nested = `${Buffer.from(lists).toString('base64url')}.e30.y`;
     for (const [token, reason] of [
       [await door.mint({}, { privateKey }), 'signature'],
       [`${header}.${changed}.${signature}`, 'signature'],
       [new UnsecuredJWT(door.claims()).encode(), 'algorithm'],
       [await mac.sign(new TextEncoder().encode(publicPemOf(sandbox))), 'algorithm'],
-      ...['opaque', 'a.b', 'a.b.c', 'a.b.c.d.e', `${'x'.repeat(10_000)}.y.z`, nested].map((none) => [
-        none,
-        'signature',
-      ]),
+      ...['opaque', 'a.b', 'a.b.c', 'a.b.c.d.e', nested].map((none) => [none, 'signature']),
     ] as [string, string][]) {
       expectRefused(await visit(host, '/me', token), reason);
     }
