@@ -14,8 +14,7 @@ import type { VerifiedToken } from '../oidc/verify-signature.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import { ProblemLog } from '../problems/problem-log.service.js';
 import { describeFailure } from '../problems/token-endpoint-problems.js';
-import { isAuthorized, notAuthorized } from '../session/authorize-identity.js';
-import { keptClaims } from '../session/kept-claims.js';
+import { authorizedIdentity } from '../session/authorize-identity.js';
 import { browserLoginOf, isHybrid, type BrowserLogin, type Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import { Deadlines, type Deadline } from '../time/deadline.js';
@@ -90,12 +89,12 @@ export class CallbackVerifier {
       throw refusal(tenant, 'token_hash');
     }
     checkSameUser(tenant, front, token);
-    const identity = await this.#identify(callback, token, tokens.accessToken);
-    if (!(await isAuthorized(tenant, identity, deadline))) {
-      throw notAuthorized(tenant.key);
+    const verified = await this.#identify(callback, token, tokens.accessToken);
+    const identity = await authorizedIdentity(tenant, verified, deadline);
+    if (identity === undefined) {
+      throw refusal(tenant, 'not_authorized');
     }
-    const claims = keptClaims(tenant, identity.claims);
-    return { identity: { ...identity, claims }, idToken: tokens.idToken };
+    return { identity, idToken: tokens.idToken };
   }
 
   /**

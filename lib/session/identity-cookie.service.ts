@@ -24,7 +24,7 @@ import { Sealer, type Unsealed } from '../store/sealer.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import { createCache, type ExpiringCache } from '../time/expiring-cache.js';
-import { fewestClaims } from './kept-claims.js';
+import { fewestClaims } from './authorize-identity.js';
 import type { SessionState } from './request-user.js';
 import { parseIdentity } from './stored-identity.js';
 
