@@ -1,5 +1,6 @@
 import { Inject, Injectable, Optional, type ExecutionContext } from '@nestjs/common';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
+import { isCrossSiteRequest } from '../http/fetch-metadata.js';
 import type { Exhibitor, ExhibitorRequest } from '../model/exhibitor-request.interface.js';
 import { sessionOf } from '../session/request-user.js';
 import { requestPairOf, resultsIn } from './execution-context.js';
@@ -32,14 +33,13 @@ export class ExhibitorSelection<T = Exhibitor> {
    */
   async select(context: ExecutionContext | RequestPairLike, exhibitorId: string): Promise<T> {
     const { http, session, eventId, exhibitors } = this.#current(context);
-    const { resolver, selections } = this.#services;
-    const selected = typeof exhibitorId === 'string' ? resolver.find(exhibitors, exhibitorId) : undefined;
+    const selected = this.#services.ownOf(exhibitors, exhibitorId);
     if (!isOneOf<T>(selected, exhibitors)) {
       throw new ExhibitorError('invalid_argument', "exhibitorId: must be one of the user's own exhibitors", {
         tenant: session.tenant.key,
       });
     }
-    selections.write(http, session, eventId, exhibitorId);
+    this.#services.selections.write(http, session, eventId, exhibitorId);
     return selected;
   }
 
@@ -74,7 +74,8 @@ export class ExhibitorSelection<T = Exhibitor> {
         tenant: session.tenant.key,
       });
     }
-    if (this.#services.resolver.isCrossSite(http, session.tenant.login?.redirectUri)) {
+    const { trustedOrigins } = this.#services.settings;
+    if (isCrossSiteRequest(http, session.tenant.login?.redirectUri, trustedOrigins)) {
       throw new ExhibitorError('invalid_argument', 'a selection must come from this site');
     }
     return { http, session, eventId, exhibitors };
