@@ -15,7 +15,6 @@ import { IdentityReader } from '../session/identity-reader.service.js';
 import { SelectionCookie } from '../session/selection-cookie.service.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
 import { requestPairOf } from './execution-context.js';
-import { RequestResolver } from './request-resolver.service.js';
 import { retryAfterOf, toHttpException } from './to-http-exception.js';
 
 /**
@@ -38,8 +37,6 @@ export class ExhibitorGuardServices {
   constructor(
     @Inject(HttpAdapterHost) private readonly adapterHost: HttpAdapterHost,
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
-    /** @internal */
-    @Inject(RequestResolver) readonly resolver: RequestResolver,
     /** @internal */
     @Inject(TenantRegistry) readonly tenants: TenantRegistry,
     /** @internal */
