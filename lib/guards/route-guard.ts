@@ -1,6 +1,14 @@
-import { Inject, Injectable, Optional, type CanActivate, type ExecutionContext } from '@nestjs/common';
+import {
+  Inject,
+  Injectable,
+  Optional,
+  type CanActivate,
+  type ExecutionContext,
+  type HttpException,
+} from '@nestjs/common';
 import { HttpAdapterHost, type AbstractHttpAdapter } from '@nestjs/core';
 import { ConfigurationError } from '../errors/configuration.error.js';
+import type { ExhibitorError } from '../errors/exhibitor.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { CallRunner } from '../exhibitors/call-runner.service.js';
 import { ExhibitorLookups } from '../exhibitors/lookups/exhibitor-lookups.service.js';
@@ -88,6 +96,16 @@ export class ExhibitorGuardServices {
     }
     const expected = `must answer a string or undefined, not ${typeof answer}`;
     throw new ConfigurationError([{ path: option, expected }]);
+  }
+
+  /** The reply for an error, whose `Retry-After` is set. A mistake of the host is logged. @internal */
+  exceptionFor(error: ExhibitorError, http?: HttpContext): HttpException {
+    this.log.reportMistake(error);
+    const retryAfter = retryAfterOf(error);
+    if (retryAfter !== undefined) {
+      http?.setHeader('Retry-After', retryAfter);
+    }
+    return toHttpException(error);
   }
 
   /** The one with this id of the user's own exhibitors. @internal */
@@ -198,12 +216,7 @@ export abstract class RouteGuard implements CanActivate {
     if (!isExhibitorError(error)) {
       throw error;
     }
-    this.#services.log.reportMistake(error);
-    const retryAfter = retryAfterOf(error);
-    if (retryAfter !== undefined) {
-      http.setHeader('Retry-After', retryAfter);
-    }
-    throw toHttpException(error);
+    throw this.#services.exceptionFor(error, http);
   }
 }
 
