@@ -109,7 +109,7 @@ export class ExhibitorGuardServices {
   }
 
   /** The one with this id of the user's own exhibitors. @internal */
-  ownOf(exhibitors: readonly unknown[], id: string | undefined): unknown {
+  ownOf<T>(exhibitors: readonly T[], id: string | undefined): T | undefined {
     return id === undefined ? undefined : exhibitors.find((one) => this.lookups.idOf(one) === id);
   }
 }
