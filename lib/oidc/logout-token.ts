@@ -2,7 +2,7 @@ import type { JWTPayload } from 'jose';
 import { isRecord } from '../model/json-values.js';
 import type { LoginSettings } from '../options/tenant-settings.js';
 import type { Refusal } from '../problems/problem.interface.js';
-import type { ProviderLogout } from '../store/logout-names.js';
+import type { ProviderLogout } from '../store/ended-logins.service.js';
 import { described, isText, issueFailure, logoutEventOf, wrongIssuer } from './check-claims.js';
 
 /** A provider may send `logout+jwt`, `JWT` or none. */
