@@ -81,16 +81,15 @@ export class IdentitySession {
         { path: 'session', expected: "'bearer' has no login: add 'cookie' or 'host'" },
       ]);
     }
-    const endsAt = this.clock.epochMs() + this.#longest;
     // Before the new one is kept: Passport sets it as the user of the request.
     const replaced = [...former, ...(await this.former(http))];
     if (mode === 'host') {
       await storeIdentity(identity);
     } else {
-      await this.cookie.write(http, tenant, identity, endsAt);
+      await this.cookie.write(http, tenant, identity);
     }
     // Last: no ID token is kept of a login that fails.
-    await this.#keepIdToken(http, tenant, { id: identity.id, idToken }, endsAt);
+    await this.#keepIdToken(http, tenant, { id: identity.id, idToken });
     await this.#end(replaced);
     return { identity, tenant, mode };
   }
@@ -126,9 +125,8 @@ export class IdentitySession {
     http: HttpContext,
     { login }: Tenant,
     content: { id: string; idToken: string },
-    endsAt: number,
   ): Promise<void> {
-    const ttl = endsAt - this.clock.epochMs();
+    const ttl = this.#longest;
     const sealed = login?.endSession === true ? await this.sealer.seal('id-token', content, ttl) : undefined;
     if (sealed === undefined || sealed.length > MAX_ID_TOKEN) {
       this.#cookies.clearHeld(http, 'id-token');
