@@ -1,7 +1,6 @@
 import { Injectable, type ExecutionContext } from '@nestjs/common';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { lookupOptions } from '../exhibitors/call-options.schema.js';
-import type { LookupSubject } from '../exhibitors/lookups/lookup-endpoint.js';
 import type { HttpContext } from '../http/http-context.js';
 import { checkEventId } from '../model/path-parameters.js';
 import type { ExhibitorContext } from '../model/exhibitor-request.interface.js';
@@ -9,13 +8,6 @@ import type { SessionState } from '../session/request-user.js';
 import { ExhibitorIdentityGuard } from './exhibitor-identity.guard.js';
 import { keepResults } from './execution-context.js';
 import { RouteGuard, textOf } from './route-guard.js';
-
-/** A user, and the exhibitors of the user at an event. */
-interface Found {
-  session: SessionState;
-  eventId: string;
-  exhibitors: readonly unknown[];
-}
 
 /**
  * Finds the exhibitors of the user for the event of the request, and sets `request.exhibitors` and
@@ -47,7 +39,7 @@ export class ExhibitorGuard extends ExhibitorIdentityGuard {
     if (exhibitors.length === 0 && !isPublic) {
       await this.onNoExhibitor(session, eventId);
     }
-    const chosen = await this.#choose(http, context, { session, eventId, exhibitors });
+    const chosen = await this.#choose(http, context, session, eventId, exhibitors);
     if (chosen === undefined && !isPublic) {
       throw new ExhibitorError('no_exhibitor', 'this exhibitor is not one of yours at this event', {
         tenant: session.tenant.key,
@@ -69,7 +61,9 @@ export class ExhibitorGuard extends ExhibitorIdentityGuard {
   async #choose(
     http: HttpContext,
     context: ExecutionContext,
-    { session, eventId, exhibitors }: Found,
+    session: SessionState,
+    eventId: string,
+    exhibitors: readonly unknown[],
   ): Promise<Pick<ExhibitorContext, 'exhibitorId' | 'exhibitor'> | undefined> {
     const services = RouteGuard.servicesOf(this);
     const { settings, lookups, selections } = services;
@@ -95,14 +89,15 @@ export class ExhibitorGuard extends ExhibitorIdentityGuard {
     eventId: string,
     _http?: HttpContext,
   ): readonly unknown[] | Promise<readonly unknown[]> {
-    // Of the tenant that was checked, since a source may give its key to another customer meanwhile.
-    const subject = { tenant: session.tenant, eventId, contactEmail: session.identity.email };
-    return RouteGuard.servicesOf(this).lookups.remembered(subject) ?? this.#lookUp(subject);
-  }
-
-  #lookUp(subject: LookupSubject): Promise<readonly unknown[]> {
     const { calls, lookups } = RouteGuard.servicesOf(this);
-    const { tenant, eventId, contactEmail } = subject;
+    // The tenant that was checked, since a source may give its key to another customer meanwhile.
+    const { tenant } = session;
+    const contactEmail = session.identity.email;
+    const subject = { tenant, eventId, contactEmail };
+    const remembered = lookups.remembered(subject);
+    if (remembered !== undefined) {
+      return remembered;
+    }
     calls.check('lookup', { eventId, contactEmail }, lookupOptions, { tenant: tenant.key }, undefined);
     return calls.within(tenant, {}, (deadline) => lookups.find(subject, deadline));
   }
