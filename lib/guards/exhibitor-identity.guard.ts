@@ -179,7 +179,7 @@ export class ExhibitorIdentityGuard extends RouteGuard {
 
   protected override onFailure(error: unknown, http: HttpContext): never | Promise<never> {
     const challenge = isExhibitorError(error) ? CHALLENGES[error.code] : undefined;
-    if (challenge !== undefined && RouteGuard.servicesOf(this).reader.acceptsBearer) {
+    if (challenge !== undefined && RouteGuard.servicesOf(this).settings.session.includes('bearer')) {
       http.setHeader('WWW-Authenticate', challenge);
     }
     return super.onFailure(error, http);
