@@ -22,11 +22,8 @@ const LONGEST_KEPT = 300_000;
 /** Verifications under way. */
 const MAX_PENDING = 1_000;
 
-/** What is known of a verified token. */
-interface Answer {
-  /** `undefined` where `login.authorize` refused the user. */
-  identity: ExhibitorIdentity | undefined;
-}
+/** The identity of a verified token, or that `login.authorize` refused it. */
+type Answer = ExhibitorIdentity | 'refused';
 
 /**
  * Identities of requests that carry the user's access token. A token is verified, userinfo read and `login.authorize` asked
@@ -53,12 +50,12 @@ export class BearerIdentities {
    */
   async identify(tenant: Tenant, token: string): Promise<ExhibitorIdentity> {
     const key = `${tenant.stateKey.id}:${digestOf(token)}`;
-    const { identity } = this.#answers.get(key) ?? (await this.#share(tenant, token, key));
-    if (identity === undefined) {
+    const answer = this.#answers.get(key) ?? (await this.#share(tenant, token, key));
+    if (answer === 'refused') {
       const message = 'the login is refused: not_authorized';
       throw new LoginFailedError('not_authorized', message, { tenant: tenant.key });
     }
-    return identity;
+    return answer;
   }
 
   /** All requests with a token wait for one verification. */
@@ -92,7 +89,7 @@ export class BearerIdentities {
         redirectUri: tenant.login?.redirectUri ?? '',
         expiresAt: Number(payload.exp) * 1000,
       };
-      const answer = { identity: await authorizedIdentity(tenant, verified, deadline) };
+      const answer = (await authorizedIdentity(tenant, verified, deadline)) ?? 'refused';
       freezeJson(answer);
       const ttl = Math.min(LONGEST_KEPT, verified.expiresAt - this.clock.epochMs());
       const size = 3 * Buffer.byteLength(JSON.stringify([key, answer]));
