@@ -37,7 +37,8 @@ export interface NewLogin {
  */
 @Injectable()
 export class IdentitySession {
-  readonly #modes: readonly SessionMode[];
+  /** Where logins are kept; nowhere with bearer tokens alone. */
+  readonly #mode: SessionMode | undefined;
   /** Longest time that a login lives, in ms. */
   readonly #longest: number;
   readonly #cookies: OwnCookies;
@@ -49,14 +50,14 @@ export class IdentitySession {
     @Inject(Sealer) private readonly sealer: Sealer,
     @Inject(Clock) private readonly clock: Clock,
   ) {
-    this.#modes = settings.session;
+    this.#mode = settings.session.find((mode) => mode !== 'bearer');
     this.#longest = settings.cookies.absoluteTtl;
     this.#cookies = new OwnCookies(settings.cookies);
   }
 
   /** The logins of this browser that a new one replaces. */
   async former(http: HttpContext): Promise<FormerLogin[]> {
-    const user = this.#modes.includes('host') ? readHostUser(http) : undefined;
+    const user = this.#mode === 'host' ? readHostUser(http) : undefined;
     // The identity of a host may have no end.
     const latest = this.clock.epochMs() + this.#longest;
     const ofHost = user === undefined ? [] : [{ id: user.id, endsAt: Math.min(user.expiresAt, latest) }];
@@ -75,7 +76,7 @@ export class IdentitySession {
     { identity, idToken, former }: NewLogin,
     storeIdentity: (identity: ExhibitorIdentity) => void | Promise<void>,
   ): Promise<SessionState> {
-    const mode = this.#modes.find((name) => name !== 'bearer');
+    const mode = this.#mode;
     if (mode === undefined) {
       throw new ConfigurationError([
         { path: 'session', expected: "'bearer' has no login: add 'cookie' or 'host'" },
@@ -96,7 +97,7 @@ export class IdentitySession {
 
   /** The user of the browser, unless a logout ended the login before. Not compared with its tenant, which may be slow to find. */
   async departing(http: HttpContext): Promise<ExhibitorIdentity | undefined> {
-    const identity = this.#modes.includes('host')
+    const identity = this.#mode === 'host'
       ? readHostUser(http)
       : (await this.cookie.read(http))?.identity;
     const hasEnded = identity && (await this.ended.has(identity, identity.registration ?? ''));
@@ -114,7 +115,7 @@ export class IdentitySession {
       this.#cookies.clearHeld(http, cookie);
     }
     await this.#end(await this.former(http));
-    if (this.#modes.includes('host')) {
+    if (this.#mode === 'host') {
       await removeIdentity();
     }
     http.request.user = undefined;
