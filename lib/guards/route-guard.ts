@@ -23,7 +23,7 @@ import { IdentityReader } from '../session/identity-reader.service.js';
 import { SelectionCookie } from '../session/selection-cookie.service.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
 import { requestPairOf } from './execution-context.js';
-import { retryAfterOf, toHttpException } from './to-http-exception.js';
+import { toHttpException } from './to-http-exception.js';
 
 /**
  * The services of {@link ExhibitorModule} that guards, filter and selection need. Opaque: a subclass of a guard only passes it
@@ -98,14 +98,10 @@ export class ExhibitorGuardServices {
     throw new ConfigurationError([{ path: option, expected }]);
   }
 
-  /** The reply for an error, whose `Retry-After` is set. A mistake of the host is logged. @internal */
+  /** The reply for an error. A mistake of the host is logged. @internal */
   exceptionFor(error: ExhibitorError, http?: HttpContext): HttpException {
     this.log.reportMistake(error);
-    const retryAfter = retryAfterOf(error);
-    if (retryAfter !== undefined) {
-      http?.setHeader('Retry-After', retryAfter);
-    }
-    return toHttpException(error);
+    return toHttpException(error, http);
   }
 
   /** The one with this id of the user's own exhibitors. @internal */
