@@ -116,7 +116,7 @@ export class ExhibitorIdentityGuard extends RouteGuard {
     const isHttp = context.getType<string>() === 'http';
     const isOnlyInQuery = isHttp && Object.keys(params).every((name) => OTHER_PARAMETERS.includes(name));
     const ofLogin = isOnlyInQuery ? session?.identity.eventId : undefined;
-    if (services.settings.resolveEvent !== undefined) {
+    if (services.settings().resolveEvent !== undefined) {
       return services.ask('resolveEvent', http, context).then((named) => named ?? ofLogin);
     }
     if (isOnlyInQuery) {
@@ -179,7 +179,7 @@ export class ExhibitorIdentityGuard extends RouteGuard {
 
   protected override onFailure(error: unknown, http: HttpContext): never | Promise<never> {
     const challenge = isExhibitorError(error) ? CHALLENGES[error.code] : undefined;
-    if (challenge !== undefined && RouteGuard.servicesOf(this).settings.session.includes('bearer')) {
+    if (challenge !== undefined && RouteGuard.servicesOf(this).settings().session.includes('bearer')) {
       http.setHeader('WWW-Authenticate', challenge);
     }
     return super.onFailure(error, http);

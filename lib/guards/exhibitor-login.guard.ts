@@ -39,7 +39,7 @@ export class ExhibitorLoginGuard extends RouteGuard {
     const services = RouteGuard.servicesOf(this);
     const { params, query } = http.request;
     const inQuery = textOf(query?.['eventId']);
-    return services.settings.resolveEvent === undefined
+    return services.settings().resolveEvent === undefined
       ? (textOf(params?.['eventId']) ?? inQuery)
       : (inQuery ?? services.ask('resolveEvent', http, context));
   }

@@ -75,7 +75,7 @@ export class ExhibitorSelection<T = Exhibitor> {
         tenant: session.tenant.key,
       });
     }
-    const { trustedOrigins } = this.#services.settings;
+    const { trustedOrigins } = this.#services.settings();
     if (isCrossSiteRequest(http, session.tenant.login?.redirectUri, trustedOrigins)) {
       throw new ExhibitorError('invalid_argument', 'a selection must come from this site');
     }

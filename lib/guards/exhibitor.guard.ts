@@ -66,9 +66,9 @@ export class ExhibitorGuard extends ExhibitorIdentityGuard {
     exhibitors: readonly unknown[],
   ): Promise<Pick<ExhibitorContext, 'exhibitorId' | 'exhibitor'> | undefined> {
     const services = RouteGuard.servicesOf(this);
-    const { settings, lookups, selections } = services;
+    const { lookups, selections } = services;
     const named =
-      settings.resolveExhibitor === undefined
+      services.settings().resolveExhibitor === undefined
         ? textOf(http.request.params?.['exhibitorId'])
         : await services.ask('resolveExhibitor', http, context);
     if (named === undefined && exhibitors.length === 1) {

@@ -65,8 +65,8 @@ export class ExhibitorGuardServices {
     this.#settings = settings;
   }
 
-  /** @internal */
-  get settings(): ExhibitorSettings {
+  /** A method, since `util.inspect` shows what getters answer, here secrets. @internal */
+  settings(): ExhibitorSettings {
     return this.#settings;
   }
 
@@ -192,8 +192,9 @@ export abstract class RouteGuard implements CanActivate {
     http: HttpContext,
     context: ExecutionContext,
   ): string | undefined | Promise<string | undefined> {
-    const { settings, tenants } = this.#services;
-    return settings.resolveTenant === undefined ? tenants.onlyKey : this.#namedTenant(http, context);
+    return this.#services.settings().resolveTenant === undefined
+      ? this.#services.tenants.onlyKey
+      : this.#namedTenant(http, context);
   }
 
   async #namedTenant(http: HttpContext, context: ExecutionContext): Promise<string | undefined> {
