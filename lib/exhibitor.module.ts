@@ -18,7 +18,6 @@ import { ExhibitorPages } from './exhibitors/pages/exhibitor-pages.service.js';
 import { RestClient } from './exhibitors/rest-client.service.js';
 import { ExhibitorExceptionFilter } from './guards/exhibitor-exception.filter.js';
 import { ExhibitorSelection } from './guards/exhibitor-selection.service.js';
-import { RequestResolver } from './guards/request-resolver.service.js';
 import { ExhibitorGuardServices } from './guards/route-guard.js';
 import { loginRoutes, type LoginRoutes } from './login-routes.js';
 import { CallbackVerifier } from './login/callback-verifier.service.js';
@@ -161,7 +160,6 @@ const EXPORTED: Provider[] = [
     CallbackVerifier,
     LoginService,
     LogoutService,
-    RequestResolver,
     ExhibitorExceptionFilter,
     ...EXPORTED,
   ],

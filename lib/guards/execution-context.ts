@@ -4,19 +4,15 @@ import { GUARDS_METADATA } from '@nestjs/common/constants.js';
 import { Reflector } from '@nestjs/core';
 import type { ExhibitorContext, ExhibitorRequest } from '../model/exhibitor-request.interface.js';
 
-type SharedRequest = ExhibitorRequest & { res?: unknown };
-
+/** What the context option of a host answers. */
 interface GraphqlContext {
-  req?: SharedRequest;
-  request?: SharedRequest;
+  req?: ExhibitorRequest & { res?: unknown };
   res?: unknown;
-  response?: unknown;
-  reply?: { request?: SharedRequest };
 }
 
 /**
- * Request and response of an HTTP context, or of a GraphQL context of Apollo or Mercurius. Other contexts are refused: what
- * they hold instead of a request (a message, a socket) would be read as one.
+ * Request and response of an HTTP or GraphQL context. Other contexts are refused: what they hold instead of a request (a message, a
+ * socket) would be read as one.
  *
  * @param user name of the guard, decorator or service, for the error message
  */
@@ -32,13 +28,12 @@ export function requestPairOf(
   if (type !== 'graphql') {
     throw new Error(`${user} serves HTTP and GraphQL, not '${type}'`);
   }
-  const shared = context.getArgByIndex<GraphqlContext>(2);
-  const request = shared.req ?? shared.request ?? shared.reply?.request;
+  const { req: request, res } = context.getArgByIndex<GraphqlContext>(2);
   if (request === undefined) {
     throw new Error('the GraphQL context has no request: return { req, res } from the context option');
   }
   // By default, Nest's Apollo driver passes only the request. Express sets the response on it.
-  return { request, response: shared.res ?? shared.reply ?? shared.response ?? request.res };
+  return { request, response: res ?? request.res };
 }
 
 /** Key of the metadata of `@AllowAnonymous()`. */

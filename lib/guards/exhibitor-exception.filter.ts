@@ -2,8 +2,8 @@ import { Catch, Inject, Optional, type ArgumentsHost, type HttpException } from 
 import { BaseExceptionFilter } from '@nestjs/core';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
+import type { ExhibitorRequest } from '../model/exhibitor-request.interface.js';
 import { ExhibitorGuardServices, requireServices } from './route-guard.js';
-import { retryAfterOf, toHttpException } from './to-http-exception.js';
 
 /** Nest selects a filter by `instanceof`, which is true here for the errors of every copy of this package. */
 abstract class ErrorOfAnyCopy extends ExhibitorError {
@@ -32,25 +32,17 @@ export class ExhibitorExceptionFilter extends BaseExceptionFilter<ExhibitorError
 
   /** Answers the error; called by Nest. */
   override catch(error: ExhibitorError, host: ArgumentsHost): unknown {
-    this.#services.log.reportMistake(error);
-    switch (host.getType<string>()) {
-      case 'http':
-        return this.#reply(error, host);
-      case 'graphql':
-        // Nest adds a returned error to the result.
-        return toHttpException(error);
-      default:
-        throw error;
+    const type = host.getType<string>();
+    if (type === 'http') {
+      const route = host.switchToHttp();
+      const http = this.#services.httpOf(route.getRequest<ExhibitorRequest>(), route.getResponse<unknown>());
+      return super.catch(this.#services.exceptionFor(error, http), host);
     }
-  }
-
-  #reply(failure: ExhibitorError, host: ArgumentsHost): void {
-    const { adapter } = this.#services;
-    const response: unknown = host.switchToHttp().getResponse();
-    const retryAfter = retryAfterOf(failure);
-    if (retryAfter !== undefined && !adapter.isHeadersSent(response)) {
-      adapter.setHeader(response, 'Retry-After', retryAfter);
+    const exception = this.#services.exceptionFor(error);
+    if (type === 'graphql') {
+      // Nest adds a returned error to the result.
+      return exception;
     }
-    super.catch(toHttpException(failure), host);
+    throw error;
   }
 }

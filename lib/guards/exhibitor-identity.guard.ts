@@ -6,9 +6,10 @@ import { isNavigation } from '../http/fetch-metadata.js';
 import type { HttpContext } from '../http/http-context.js';
 import type { ExhibitorContext } from '../model/exhibitor-request.interface.js';
 import { safeReturnTo } from '../login/return-to.js';
+import { unnamedEvent } from '../problems/host-problems.js';
 import { setUser, type SessionState } from '../session/request-user.js';
 import { declaredOn, guardsOn, keepResults, resultsIn } from './execution-context.js';
-import { answered, RouteGuard } from './route-guard.js';
+import { answered, RouteGuard, textOf } from './route-guard.js';
 
 /** Replies depend on the user and must not be cached for others. A header that the handler sets replaces this one. */
 const HEADERS = { 'Cache-Control': 'private, no-store' };
@@ -18,6 +19,9 @@ const CHALLENGES: Partial<Record<ExhibitorErrorCode, string>> = {
   unauthenticated: 'Bearer',
   login_failed: 'Bearer error="invalid_token"',
 };
+
+/** Parameters of a route that name no event. */
+const OTHER_PARAMETERS = ['tenant', 'exhibitorId'];
 
 /**
  * Requires a user who is logged in; for routes without an event. Sets `request.user`. 401 `unauthenticated` without an
@@ -107,7 +111,25 @@ export class ExhibitorIdentityGuard extends RouteGuard {
     context: ExecutionContext,
     session: SessionState | undefined,
   ): string | undefined | Promise<string | undefined> {
-    return RouteGuard.servicesOf(this).resolver.eventId(http, context, session);
+    const services = RouteGuard.servicesOf(this);
+    const { params = {}, query = {} } = http.request;
+    const isHttp = context.getType<string>() === 'http';
+    const isOnlyInQuery = isHttp && Object.keys(params).every((name) => OTHER_PARAMETERS.includes(name));
+    const ofLogin = isOnlyInQuery ? session?.identity.eventId : undefined;
+    if (services.settings().resolveEvent !== undefined) {
+      return services.ask('resolveEvent', http, context).then((named) => named ?? ofLogin);
+    }
+    if (isOnlyInQuery) {
+      // A list, or an object of Express: the handler may read an event in it.
+      return (query['eventId'] ?? '') === '' ? ofLogin : textOf(query['eventId']);
+    }
+    if (isHttp && 'eventId' in params) {
+      return textOf(params['eventId']);
+    }
+    if (session !== undefined) {
+      services.log.report(session.tenant, unnamedEvent(context.getClass().name, context.getHandler().name));
+    }
+    return undefined;
   }
 
   /**
@@ -158,7 +180,7 @@ export class ExhibitorIdentityGuard extends RouteGuard {
 
   protected override onFailure(error: unknown, http: HttpContext): never | Promise<never> {
     const challenge = isExhibitorError(error) ? CHALLENGES[error.code] : undefined;
-    if (challenge !== undefined && RouteGuard.servicesOf(this).reader.acceptsBearer) {
+    if (challenge !== undefined && RouteGuard.servicesOf(this).settings().session.includes('bearer')) {
       http.setHeader('WWW-Authenticate', challenge);
     }
     return super.onFailure(error, http);

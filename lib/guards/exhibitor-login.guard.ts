@@ -1,7 +1,7 @@
 import { Injectable, type ExecutionContext } from '@nestjs/common';
 import type { HttpContext } from '../http/http-context.js';
 import type { LoginParameters } from '../login/exhibitor.strategy.js';
-import { answered, LOGIN_HEADERS, RouteGuard } from './route-guard.js';
+import { answered, LOGIN_HEADERS, RouteGuard, textOf } from './route-guard.js';
 
 /**
  * Redirects the browser to the identity provider. `returnTo` is read from the query (a path of this origin, else it is
@@ -28,12 +28,20 @@ export class ExhibitorLoginGuard extends RouteGuard {
     return answered();
   }
 
-  /** The event to log in for; `undefined` where there is none. */
+  /**
+   * The event to log in for; `undefined` where there is none. It decides nothing yet, so that the query counts on every route:
+   * `redirectToLogin` names the event of the request there, for which `resolveEvent` was asked.
+   */
   protected getEvent(
     http: HttpContext,
     context: ExecutionContext,
   ): string | undefined | Promise<string | undefined> {
-    return RouteGuard.servicesOf(this).resolver.loginEventId(http, context);
+    const services = RouteGuard.servicesOf(this);
+    const { params, query } = http.request;
+    const inQuery = textOf(query?.['eventId']);
+    return services.settings().resolveEvent === undefined
+      ? (textOf(params?.['eventId']) ?? inQuery)
+      : (inQuery ?? services.ask('resolveEvent', http, context));
   }
 
   /** Where to go after the login. Anything but a path of this origin is dropped. */

@@ -1,5 +1,7 @@
 import { Inject, Injectable, Optional, type ExecutionContext } from '@nestjs/common';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
+import { parsedRecords } from '../exhibitors/parse-replies.js';
+import { isCrossSiteRequest } from '../http/fetch-metadata.js';
 import type { Exhibitor, ExhibitorRequest } from '../model/exhibitor-request.interface.js';
 import { sessionOf } from '../session/request-user.js';
 import { requestPairOf, resultsIn } from './execution-context.js';
@@ -32,14 +34,13 @@ export class ExhibitorSelection<T = Exhibitor> {
    */
   async select(context: ExecutionContext | RequestPairLike, exhibitorId: string): Promise<T> {
     const { http, session, eventId, exhibitors } = this.#current(context);
-    const { resolver, selections } = this.#services;
-    const selected = typeof exhibitorId === 'string' ? resolver.find(exhibitors, exhibitorId) : undefined;
-    if (!isOneOf<T>(selected, exhibitors)) {
+    const selected = this.#services.ownOf(parsedRecords<T>(exhibitors), exhibitorId);
+    if (selected === undefined) {
       throw new ExhibitorError('invalid_argument', "exhibitorId: must be one of the user's own exhibitors", {
         tenant: session.tenant.key,
       });
     }
-    selections.write(http, session, eventId, exhibitorId);
+    this.#services.selections.write(http, session, eventId, exhibitorId);
     return selected;
   }
 
@@ -74,7 +75,8 @@ export class ExhibitorSelection<T = Exhibitor> {
         tenant: session.tenant.key,
       });
     }
-    if (this.#services.resolver.isCrossSite(http, session.tenant.login?.redirectUri)) {
+    const { trustedOrigins } = this.#services.settings();
+    if (isCrossSiteRequest(http, session.tenant.login?.redirectUri, trustedOrigins)) {
       throw new ExhibitorError('invalid_argument', 'a selection must come from this site');
     }
     return { http, session, eventId, exhibitors };
@@ -89,9 +91,4 @@ export interface RequestPairLike {
 
 function isRequest(request: object): request is ExhibitorRequest {
   return 'headers' in request && 'method' in request;
-}
-
-/** The type `T` is the host's claim about its records; only membership can be checked. */
-function isOneOf<T>(record: unknown, records: readonly unknown[]): record is T {
-  return record !== undefined && records.includes(record);
 }

@@ -1,12 +1,13 @@
 import { Injectable, type ExecutionContext } from '@nestjs/common';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
+import { lookupOptions } from '../exhibitors/call-options.schema.js';
 import type { HttpContext } from '../http/http-context.js';
 import { checkEventId } from '../model/path-parameters.js';
 import type { ExhibitorContext } from '../model/exhibitor-request.interface.js';
 import type { SessionState } from '../session/request-user.js';
 import { ExhibitorIdentityGuard } from './exhibitor-identity.guard.js';
 import { keepResults } from './execution-context.js';
-import { RouteGuard } from './route-guard.js';
+import { RouteGuard, textOf } from './route-guard.js';
 
 /**
  * Finds the exhibitors of the user for the event of the request, and sets `request.exhibitors` and
@@ -38,11 +39,7 @@ export class ExhibitorGuard extends ExhibitorIdentityGuard {
     if (exhibitors.length === 0 && !isPublic) {
       await this.onNoExhibitor(session, eventId);
     }
-    const chosen = await RouteGuard.servicesOf(this).resolver.choose(http, context, {
-      session,
-      eventId,
-      exhibitors,
-    });
+    const chosen = await this.#choose(http, context, session, eventId, exhibitors);
     if (chosen === undefined && !isPublic) {
       throw new ExhibitorError('no_exhibitor', 'this exhibitor is not one of yours at this event', {
         tenant: session.tenant.key,
@@ -57,13 +54,52 @@ export class ExhibitorGuard extends ExhibitorIdentityGuard {
     keepResults(context, http.request, results);
   }
 
+  /**
+   * The exhibitor of the request: the one that it names, by `resolveExhibitor` or the route parameter; else the selected one, else the
+   * only one; empty where there are several and none was chosen. `undefined` where the request names one that is not the user's own.
+   */
+  async #choose(
+    http: HttpContext,
+    context: ExecutionContext,
+    session: SessionState,
+    eventId: string,
+    exhibitors: readonly unknown[],
+  ): Promise<Pick<ExhibitorContext, 'exhibitorId' | 'exhibitor'> | undefined> {
+    const services = RouteGuard.servicesOf(this);
+    const { lookups, selections } = services;
+    const named =
+      services.settings().resolveExhibitor === undefined
+        ? textOf(http.request.params?.['exhibitorId'])
+        : await services.ask('resolveExhibitor', http, context);
+    if (named === undefined && exhibitors.length === 1) {
+      // A single record needs no id.
+      return { exhibitorId: lookups.idOf(exhibitors[0]), exhibitor: exhibitors[0] };
+    }
+    const exhibitorId = named ?? selections.read(http, session, eventId);
+    const exhibitor = services.ownOf(exhibitors, exhibitorId);
+    if (exhibitor === undefined) {
+      return named === undefined ? {} : undefined;
+    }
+    return { exhibitorId, exhibitor };
+  }
+
   /** The exhibitors of the user at the event: a cached lookup. An override may read the request, `http`. */
   protected getExhibitors(
     session: SessionState,
     eventId: string,
     _http?: HttpContext,
   ): readonly unknown[] | Promise<readonly unknown[]> {
-    return RouteGuard.servicesOf(this).resolver.lookup(session, eventId);
+    const { calls, lookups } = RouteGuard.servicesOf(this);
+    // The tenant that was checked, since a source may give its key to another customer meanwhile.
+    const { tenant } = session;
+    const contactEmail = session.identity.email;
+    const subject = { tenant, eventId, contactEmail };
+    const remembered = lookups.remembered(subject);
+    if (remembered !== undefined) {
+      return remembered;
+    }
+    calls.check('lookup', { eventId, contactEmail }, lookupOptions, { tenant: tenant.key }, undefined);
+    return calls.within(tenant, {}, (deadline) => lookups.find(subject, deadline));
   }
 
   /** The request names no event. By default throws 400 `event_required`; may answer an event id instead. */

@@ -1,16 +1,29 @@
-import { Inject, Injectable, Optional, type CanActivate, type ExecutionContext } from '@nestjs/common';
+import {
+  Inject,
+  Injectable,
+  Optional,
+  type CanActivate,
+  type ExecutionContext,
+  type HttpException,
+} from '@nestjs/common';
 import { HttpAdapterHost, type AbstractHttpAdapter } from '@nestjs/core';
+import { ConfigurationError } from '../errors/configuration.error.js';
+import type { ExhibitorError } from '../errors/exhibitor.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
+import { CallRunner } from '../exhibitors/call-runner.service.js';
+import { ExhibitorLookups } from '../exhibitors/lookups/exhibitor-lookups.service.js';
 import { HttpContext } from '../http/http-context.js';
 import { LoginService } from '../login/login.service.js';
 import { LogoutService } from '../login/logout.service.js';
 import type { ExhibitorRequest } from '../model/exhibitor-request.interface.js';
+import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
+import type { ExhibitorSettings } from '../options/exhibitor-settings.js';
 import { ProblemLog } from '../problems/problem-log.service.js';
 import { IdentityReader } from '../session/identity-reader.service.js';
 import { SelectionCookie } from '../session/selection-cookie.service.js';
+import { TenantRegistry } from '../tenants/tenant-registry.service.js';
 import { requestPairOf } from './execution-context.js';
-import { RequestResolver } from './request-resolver.service.js';
-import { retryAfterOf, toHttpException } from './to-http-exception.js';
+import { toHttpException } from './to-http-exception.js';
 
 /**
  * The services of {@link ExhibitorModule} that guards, filter and selection need. Opaque: a subclass of a guard only passes it
@@ -26,22 +39,36 @@ import { retryAfterOf, toHttpException } from './to-http-exception.js';
  */
 @Injectable()
 export class ExhibitorGuardServices {
+  readonly #settings: ExhibitorSettings;
+
   /** @internal */
   constructor(
     @Inject(HttpAdapterHost) private readonly adapterHost: HttpAdapterHost,
+    @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
     /** @internal */
-    @Inject(RequestResolver) readonly resolver: RequestResolver,
+    @Inject(TenantRegistry) readonly tenants: TenantRegistry,
     /** @internal */
-    @Inject(IdentityReader) readonly reader: Pick<IdentityReader, 'acceptsBearer' | 'read'>,
+    @Inject(CallRunner) readonly calls: CallRunner,
+    /** @internal */
+    @Inject(ExhibitorLookups) readonly lookups: ExhibitorLookups,
+    /** @internal */
+    @Inject(IdentityReader) readonly reader: IdentityReader,
     /** @internal */
     @Inject(SelectionCookie) readonly selections: SelectionCookie,
     /** @internal */
-    @Inject(LoginService) readonly login: Pick<LoginService, 'start' | 'finish'>,
+    @Inject(LoginService) readonly login: LoginService,
     /** @internal */
-    @Inject(LogoutService) readonly logout: Pick<LogoutService, 'end' | 'hearsProvider' | 'receive'>,
+    @Inject(LogoutService) readonly logout: LogoutService,
     /** @internal */
     @Inject(ProblemLog) readonly log: ProblemLog,
-  ) {}
+  ) {
+    this.#settings = settings;
+  }
+
+  /** A method, since `util.inspect` shows what getters answer, here secrets. @internal */
+  settings(): ExhibitorSettings {
+    return this.#settings;
+  }
 
   /** @internal */
   get adapter(): AbstractHttpAdapter {
@@ -51,6 +78,35 @@ export class ExhibitorGuardServices {
   /** @internal */
   httpOf(request: ExhibitorRequest, response: unknown, context?: ExecutionContext): HttpContext {
     return new HttpContext(request, response, this.adapter, context);
+  }
+
+  /**
+   * What a function of the host answers. Ids from a database are often numbers, and other objects would be read as `[object Object]`.
+   *
+   * @internal
+   */
+  async ask(
+    option: 'resolveTenant' | 'resolveEvent' | 'resolveExhibitor',
+    { request }: HttpContext,
+    context: ExecutionContext,
+  ): Promise<string | undefined> {
+    const answer: unknown = await this.#settings[option]?.(request, context);
+    if (answer === undefined || answer === null || typeof answer === 'string') {
+      return answer ?? undefined;
+    }
+    const expected = `must answer a string or undefined, not ${typeof answer}`;
+    throw new ConfigurationError([{ path: option, expected }]);
+  }
+
+  /** The reply for an error. A mistake of the host is logged. @internal */
+  exceptionFor(error: ExhibitorError, http?: HttpContext): HttpException {
+    this.log.reportMistake(error);
+    return toHttpException(error, http);
+  }
+
+  /** The one with this id of the user's own exhibitors. @internal */
+  ownOf<T>(exhibitors: readonly T[], id: string | undefined): T | undefined {
+    return id === undefined ? undefined : exhibitors.find((one) => this.lookups.idOf(one) === id);
   }
 }
 
@@ -136,7 +192,20 @@ export abstract class RouteGuard implements CanActivate {
     http: HttpContext,
     context: ExecutionContext,
   ): string | undefined | Promise<string | undefined> {
-    return this.#services.resolver.tenantKey(http, context);
+    return this.#services.settings().resolveTenant === undefined
+      ? this.#services.tenants.onlyKey
+      : this.#namedTenant(http, context);
+  }
+
+  async #namedTenant(http: HttpContext, context: ExecutionContext): Promise<string | undefined> {
+    const { tenants } = this.#services;
+    const named = await this.#services.ask('resolveTenant', http, context);
+    if (named === undefined) {
+      return tenants.onlyKey;
+    }
+    // An unknown one is 404, also where nobody is logged in.
+    await tenants.find(named);
+    return named;
   }
 
   /** Throws the reply for an {@link ExhibitorError}, by its code. Other errors are thrown as they are. */
@@ -144,13 +213,13 @@ export abstract class RouteGuard implements CanActivate {
     if (!isExhibitorError(error)) {
       throw error;
     }
-    this.#services.log.reportMistake(error);
-    const retryAfter = retryAfterOf(error);
-    if (retryAfter !== undefined) {
-      http.setHeader('Retry-After', retryAfter);
-    }
-    throw toHttpException(error);
+    throw this.#services.exceptionFor(error, http);
   }
+}
+
+/** A parameter of a request. One that is empty, or given more than once, counts as none. */
+export function textOf(value: unknown): string | undefined {
+  return typeof value === 'string' && value !== '' ? value : undefined;
 }
 
 /** What a guard awaits once it has answered the request: `true` would run the handler, `false` would answer 403. */

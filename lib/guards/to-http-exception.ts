@@ -3,6 +3,7 @@ import { HttpException } from '@nestjs/common';
 import { HTTP_STATUS_BY_CODE } from '../errors/error-codes.js';
 import type { ExhibitorError } from '../errors/exhibitor.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
+import type { HttpContext } from '../http/http-context.js';
 
 /**
  * What a client may be told. Failures of the host, the service and the provider are told by the reason phrase: their words are for the
@@ -16,10 +17,17 @@ export function messageFor({ code, message }: ExhibitorError): string {
   return status < 500 ? message : (STATUS_CODES[status] ?? code);
 }
 
-/** The reply for an error: `{ statusCode, message, error, code, reason? }`, with the error as `cause`. */
-export function toHttpException(error: ExhibitorError): HttpException {
-  const { code } = error;
+/**
+ * The reply for an error: `{ statusCode, message, error, code, reason? }`, with the error as `cause`.
+ *
+ * @param http gets `Retry-After`, in seconds
+ */
+export function toHttpException(error: ExhibitorError, http?: HttpContext): HttpException {
+  const { code, retryAfterMs } = error;
   const status = HTTP_STATUS_BY_CODE[code];
+  if (status === 503 && retryAfterMs !== undefined) {
+    http?.setHeader('Retry-After', String(Math.ceil(retryAfterMs / 1000)));
+  }
   const body = {
     statusCode: status,
     message: messageFor(error),
@@ -29,12 +37,4 @@ export function toHttpException(error: ExhibitorError): HttpException {
     ...(isExhibitorError(error) && error.code === 'login_failed' ? { reason: error.reason } : {}),
   };
   return new HttpException(body, status, { cause: error });
-}
-
-/** `Retry-After` in whole seconds, for replies with status 503; `undefined` for others. */
-export function retryAfterOf(error: ExhibitorError): string | undefined {
-  if (error.retryAfterMs === undefined || HTTP_STATUS_BY_CODE[error.code] !== 503) {
-    return undefined;
-  }
-  return String(Math.ceil(error.retryAfterMs / 1000));
 }

@@ -15,9 +15,8 @@ import type { VerifiedToken } from '../oidc/verify-signature.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import { ProblemLog } from '../problems/problem-log.service.js';
 import { describeFailure } from '../problems/token-endpoint-problems.js';
-import { isAuthorized, notAuthorized } from '../session/authorize-identity.js';
+import { authorizedIdentity } from '../session/authorize-identity.js';
 import type { NewLogin } from '../session/identity-session.service.js';
-import { keptClaims } from '../session/kept-claims.js';
 import { browserLoginOf, isHybrid, type Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import type { Deadline } from '../time/deadline.js';
@@ -83,12 +82,12 @@ export class CallbackVerifier {
       throw refusal(tenant, 'subject');
     }
     const user = await this.userInfo.userOf(tenant, payload, tokens.accessToken, deadline);
-    const identity = this.#identityOf(tenant, pending, payload, user);
-    if (!(await isAuthorized(tenant, identity, deadline))) {
-      throw notAuthorized(tenant.key);
+    const verified = this.#identityOf(tenant, pending, payload, user);
+    const identity = await authorizedIdentity(tenant, verified, deadline);
+    if (identity === undefined) {
+      throw refusal(tenant, 'not_authorized');
     }
-    const claims = keptClaims(tenant, identity.claims);
-    return { identity: { ...identity, claims }, idToken: tokens.idToken, former };
+    return { identity, idToken: tokens.idToken, former };
   }
 
   /**

@@ -1,5 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
+import { LoginFailedError } from '../errors/login-failed.error.js';
 import type { HttpContext } from '../http/http-context.js';
 import { digestOf } from '../model/digest.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
@@ -10,8 +11,7 @@ import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import { Deadlines } from '../time/deadline.js';
 import { createCache, type ExpiringCache } from '../time/expiring-cache.js';
-import { isAuthorized, notAuthorized } from './authorize-identity.js';
-import { keptClaims } from './kept-claims.js';
+import { authorizedIdentity } from './authorize-identity.js';
 
 /** Estimated bytes of heap of all answers in the cache. An identity takes about three times its JSON. */
 const MAX_BYTES = 64 * 1024 * 1024;
@@ -22,12 +22,8 @@ const LONGEST_KEPT = 300_000;
 /** Verifications under way. */
 const MAX_PENDING = 1_000;
 
-/** What is known of a verified token. */
-interface Answer {
-  identity: ExhibitorIdentity;
-  /** False where `login.authorize` refused the user. */
-  isAuthorized: boolean;
-}
+/** The identity of a verified token, or that `login.authorize` refused it. */
+type Answer = ExhibitorIdentity | 'refused';
 
 /**
  * Identities of requests that carry the user's access token. A token is verified, userinfo read and `login.authorize` asked
@@ -55,10 +51,11 @@ export class BearerIdentities {
   async identify(tenant: Tenant, token: string): Promise<ExhibitorIdentity> {
     const key = `${tenant.stateKey.id}:${digestOf(token)}`;
     const answer = this.#answers.get(key) ?? (await this.#share(tenant, token, key));
-    if (!answer.isAuthorized) {
-      throw notAuthorized(tenant.key);
+    if (answer === 'refused') {
+      const message = 'the login is refused: not_authorized';
+      throw new LoginFailedError('not_authorized', message, { tenant: tenant.key });
     }
-    return answer.identity;
+    return answer;
   }
 
   /** All requests with a token wait for one verification. */
@@ -82,7 +79,7 @@ export class BearerIdentities {
     return this.deadlines.within(tenant.http.deadline, async (deadline) => {
       const { payload } = await this.validator.verify(tenant, { use: 'access_token', token }, deadline);
       const user = await this.userInfo.userOf(tenant, payload, token, deadline);
-      const identity = {
+      const verified = {
         id: digestOf(token),
         issuer: String(payload.iss),
         ...user,
@@ -92,13 +89,10 @@ export class BearerIdentities {
         redirectUri: tenant.login?.redirectUri ?? '',
         expiresAt: Number(payload.exp) * 1000,
       };
-      const answer = {
-        isAuthorized: await isAuthorized(tenant, identity, deadline),
-        identity: { ...identity, claims: keptClaims(tenant, user.claims) },
-      };
+      const answer = (await authorizedIdentity(tenant, verified, deadline)) ?? 'refused';
       freezeJson(answer);
-      const ttl = Math.min(LONGEST_KEPT, identity.expiresAt - this.clock.epochMs());
-      const size = 3 * Buffer.byteLength(JSON.stringify(answer));
+      const ttl = Math.min(LONGEST_KEPT, verified.expiresAt - this.clock.epochMs());
+      const size = 3 * Buffer.byteLength(JSON.stringify([key, answer]));
       this.#answers.set(key, answer, { ttl: Math.max(1, ttl), size });
       return answer;
     });

@@ -24,7 +24,7 @@ import { Sealer, type Unsealed } from '../store/sealer.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import { createCache, type ExpiringCache } from '../time/expiring-cache.js';
-import { fewestClaims } from './kept-claims.js';
+import { fewestClaims } from './authorize-identity.js';
 import type { SessionState } from './request-user.js';
 import { parseIdentity } from './stored-identity.js';
 
@@ -91,13 +91,12 @@ export class IdentityCookie {
   /**
    * Sets the cookie of a new login. The browser keeps it until the end of the login, longer than the seal: a logout ends the login also
    * where the user was idle, and so the copies of others.
-   *
-   * @param endsAt end of the login, in ms since 1970
    */
-  async write(http: HttpContext, tenant: Tenant, identity: ExhibitorIdentity, endsAt: number): Promise<void> {
+  async write(http: HttpContext, tenant: Tenant, identity: ExhibitorIdentity): Promise<void> {
     const { returnTo: _once, ...kept } = identity;
-    const sealed = await this.#sealToFit(tenant, kept, endsAt);
-    this.#cookies.set(http, 'identity', sealed, attributesOf(tenant), endsAt - this.clock.epochMs());
+    const { absoluteTtl } = this.#settings;
+    const sealed = await this.#sealToFit(tenant, kept, this.clock.epochMs() + absoluteTtl);
+    this.#cookies.set(http, 'identity', sealed, attributesOf(tenant), absoluteTtl);
   }
 
   /**

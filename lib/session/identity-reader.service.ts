@@ -28,11 +28,6 @@ export class IdentityReader {
     this.#modes = settings.session;
   }
 
-  /** True where requests may carry a bearer token. Refusals then have a `WWW-Authenticate` header (RFC 6750 §3). */
-  get acceptsBearer(): boolean {
-    return this.#modes.includes('bearer');
-  }
-
   /**
    * The user of a request.
    *

@@ -37,7 +37,8 @@ export interface NewLogin {
  */
 @Injectable()
 export class IdentitySession {
-  readonly #modes: readonly SessionMode[];
+  /** Where logins are kept; nowhere with bearer tokens alone. */
+  readonly #mode: SessionMode | undefined;
   /** Longest time that a login lives, in ms. */
   readonly #longest: number;
   readonly #cookies: OwnCookies;
@@ -49,14 +50,14 @@ export class IdentitySession {
     @Inject(Sealer) private readonly sealer: Sealer,
     @Inject(Clock) private readonly clock: Clock,
   ) {
-    this.#modes = settings.session;
+    this.#mode = settings.session.find((mode) => mode !== 'bearer');
     this.#longest = settings.cookies.absoluteTtl;
     this.#cookies = new OwnCookies(settings.cookies);
   }
 
   /** The logins of this browser that a new one replaces. */
   async former(http: HttpContext): Promise<FormerLogin[]> {
-    const user = this.#modes.includes('host') ? readHostUser(http) : undefined;
+    const user = this.#mode === 'host' ? readHostUser(http) : undefined;
     // The identity of a host may have no end.
     const latest = this.clock.epochMs() + this.#longest;
     const ofHost = user === undefined ? [] : [{ id: user.id, endsAt: Math.min(user.expiresAt, latest) }];
@@ -75,31 +76,28 @@ export class IdentitySession {
     { identity, idToken, former }: NewLogin,
     storeIdentity: (identity: ExhibitorIdentity) => void | Promise<void>,
   ): Promise<SessionState> {
-    const mode = this.#modes.find((name) => name !== 'bearer');
+    const mode = this.#mode;
     if (mode === undefined) {
       throw new ConfigurationError([
         { path: 'session', expected: "'bearer' has no login: add 'cookie' or 'host'" },
       ]);
     }
-    const endsAt = this.clock.epochMs() + this.#longest;
     // Before the new one is kept: Passport sets it as the user of the request.
     const replaced = [...former, ...(await this.former(http))];
     if (mode === 'host') {
       await storeIdentity(identity);
     } else {
-      await this.cookie.write(http, tenant, identity, endsAt);
+      await this.cookie.write(http, tenant, identity);
     }
     // Last: no ID token is kept of a login that fails.
-    await this.#keepIdToken(http, tenant, { id: identity.id, idToken }, endsAt);
+    await this.#keepIdToken(http, tenant, { id: identity.id, idToken });
     await this.#end(replaced);
     return { identity, tenant, mode };
   }
 
   /** The user of the browser, unless a logout ended the login before. Not compared with its tenant, which may be slow to find. */
   async departing(http: HttpContext): Promise<ExhibitorIdentity | undefined> {
-    const identity = this.#modes.includes('host')
-      ? readHostUser(http)
-      : (await this.cookie.read(http))?.identity;
+    const identity = this.#mode === 'host' ? readHostUser(http) : (await this.cookie.read(http))?.identity;
     const hasEnded = identity && (await this.ended.has(identity, identity.registration ?? ''));
     return hasEnded === true ? undefined : identity;
   }
@@ -115,7 +113,7 @@ export class IdentitySession {
       this.#cookies.clearHeld(http, cookie);
     }
     await this.#end(await this.former(http));
-    if (this.#modes.includes('host')) {
+    if (this.#mode === 'host') {
       await removeIdentity();
     }
     http.request.user = undefined;
@@ -126,9 +124,8 @@ export class IdentitySession {
     http: HttpContext,
     { login }: Tenant,
     content: { id: string; idToken: string },
-    endsAt: number,
   ): Promise<void> {
-    const ttl = endsAt - this.clock.epochMs();
+    const ttl = this.#longest;
     const sealed = login?.endSession === true ? await this.sealer.seal('id-token', content, ttl) : undefined;
     if (sealed === undefined || sealed.length > MAX_ID_TOKEN) {
       this.#cookies.clearHeld(http, 'id-token');

@@ -56,19 +56,16 @@ export class SelectionCookie {
         "a selection cannot be stored with session 'bearer': send exhibitorId with each request",
       );
     }
-    const others = this.#selections(http, session).filter(([event]) => event !== eventId);
-    const selections: Selections = exhibitorId === undefined ? others : [...others, [eventId, exhibitorId]];
+    const selections = this.#selections(http, session).filter(([event]) => event !== eventId);
+    if (exhibitorId !== undefined) {
+      selections.push([eventId, exhibitorId]);
+    }
     const attributes = { secure: isSecureHost(session) };
     if (selections.length === 0) {
       this.#cookies.clear(http, 'selection', attributes);
     } else {
-      this.#cookies.set(
-        http,
-        'selection',
-        encodeToFit(session, selections.slice(-MAX_SELECTIONS)),
-        attributes,
-        this.#ttl,
-      );
+      const encoded = encodeToFit(session, selections.slice(-MAX_SELECTIONS));
+      this.#cookies.set(http, 'selection', encoded, attributes, this.#ttl);
     }
   }
 

@@ -1,14 +1,20 @@
+/**
+ * Names under which a logout is recorded and looked for. An own logout has the id of the identity; one at the provider:
+ *
+ * | a logout token with | writes                   | an identity     | is ended by                   |
+ * | ------------------- | ------------------------ | --------------- | ----------------------------- |
+ * | `sid`               | `session`                | with a `sid`    | its id, `user`, `session`     |
+ * | `sub`               | `user`                   | without a `sid` | its id, `user`, `sessionless` |
+ * | both                | `session`, `sessionless` |                 |                               |
+ *
+ * The logout of one session ends none of the user's other sessions, but every login whose session is unknown: `sessionless`.
+ */
 import { Inject, Injectable } from '@nestjs/common';
+import { digestOf } from '../model/digest.js';
+import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import { Clock, LONGEST_TIMER } from '../time/clock.js';
 import { createCache, type ExpiringCache } from '../time/expiring-cache.js';
-import {
-  namesOfLogin,
-  namesOfLogout,
-  type EndedName,
-  type Login,
-  type ProviderLogout,
-} from './logout-names.js';
 import { SharedValues } from './shared-values.service.js';
 
 const KIND = 'ended-login';
@@ -27,6 +33,29 @@ const RECENT = 1_000;
  * login must be remembered for so much longer.
  */
 const CLOCK_MARGIN = 7_200_000;
+
+/** Longest name that is kept as it is, in characters. */
+const LONGEST_NAME = 256;
+
+/** The user of a login, by which a logout finds it. */
+type Login = Pick<ExhibitorIdentity, 'id' | 'registration' | 'subject' | 'sid' | 'loggedInAt'>;
+
+/** A logout at the provider: of a session, or of every login of a user up to a time. */
+export interface ProviderLogout {
+  /** Issuer, client and keys of the tenant that verified it, see {@link ExhibitorIdentity.registration}. */
+  readonly registration: string;
+  readonly subject?: string;
+  readonly sid?: string;
+  /** In ms since 1970; no later than now. */
+  readonly at: number;
+}
+
+/** A name under which a login may have ended. */
+interface EndedName {
+  readonly name: string;
+  /** When the login began, in ms since 1970: only a logout no earlier ended it. Where it is absent, any one did. */
+  readonly startedAt?: number;
+}
 
 /**
  * Logins that ended: by a logout here, under the id of the identity; with `logoutCheck.provider` also by one at the provider. In this
@@ -114,8 +143,26 @@ export class EndedLogins {
     return names.some((one) => endsLogin(this.#ended.get(one.name), one));
   }
 
-  #namesOf(login: Login, currentRegistration: string): EndedName[] {
-    return namesOfLogin(login, this.#check.provider ? currentRegistration : undefined);
+  /**
+   * Names by which a login may have ended. One without a time of login is taken for an earlier one. Once the `keys` of the options were
+   * changed, the registration of its tenant now differs from its own.
+   */
+  #namesOf(
+    { id, registration, subject, sid, loggedInAt = 0 }: Login,
+    currentRegistration: string,
+  ): EndedName[] {
+    const own: EndedName = { name: id };
+    if (!this.#check.provider) {
+      return [own];
+    }
+    const registrations = new Set([registration ?? currentRegistration, currentRegistration]);
+    const ofProvider = [...registrations].flatMap((one): EndedName[] => [
+      { name: nameOf('user', one, subject), startedAt: loggedInAt },
+      sid === undefined
+        ? { name: nameOf('sessionless', one, subject), startedAt: loggedInAt }
+        : { name: nameOf('session', one, sid) },
+    ]);
+    return [own, ...ofProvider];
   }
 
   /** Ends the logins of this name that began at `at` or before. */
@@ -162,4 +209,18 @@ export class EndedLogins {
 /** @param at value of the name, in memory or in the store */
 function endsLogin(at: number | undefined, { startedAt }: EndedName): boolean {
   return at !== undefined && (startedAt === undefined || at >= startedAt);
+}
+
+function namesOfLogout({ registration, subject, sid }: ProviderLogout): string[] {
+  const ofUser = sid === undefined ? 'user' : 'sessionless';
+  return [
+    ...(sid === undefined ? [] : [nameOf('session', registration, sid)]),
+    ...(subject === undefined ? [] : [nameOf(ofUser, registration, subject)]),
+  ];
+}
+
+/** The provider chooses the length of `sub` and `sid`: a long name is replaced by its digest. */
+function nameOf(of: 'user' | 'session' | 'sessionless', registration: string, name: string): string {
+  const json = JSON.stringify([of, registration, name]);
+  return json.length > LONGEST_NAME ? digestOf(json) : json;
 }

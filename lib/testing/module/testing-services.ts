@@ -67,8 +67,8 @@ async function userOf(
 function readerOf(
   backend: ExhibitorTestingBackend,
   tenants: TenantRegistry,
-): Pick<InstanceType<typeof reader>, 'acceptsBearer' | 'read'> {
-  return { acceptsBearer: false, read: (_http, tenantKey) => userOf(backend, tenants, tenantKey) };
+): Pick<InstanceType<typeof reader>, 'read'> {
+  return { read: (_http, tenantKey) => userOf(backend, tenants, tenantKey) };
 }
 
 /** A login starts as usual, at an address that does not exist. Every callback is that of the user of the backend. */
