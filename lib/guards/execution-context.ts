@@ -4,15 +4,19 @@ import { GUARDS_METADATA } from '@nestjs/common/constants.js';
 import { Reflector } from '@nestjs/core';
 import type { ExhibitorContext, ExhibitorRequest } from '../model/exhibitor-request.interface.js';
 
-/** What the context option of a host answers. */
+type SharedRequest = ExhibitorRequest & { res?: unknown };
+
 interface GraphqlContext {
-  req?: ExhibitorRequest & { res?: unknown };
+  req?: SharedRequest;
+  request?: SharedRequest;
   res?: unknown;
+  response?: unknown;
+  reply?: { request?: SharedRequest };
 }
 
 /**
- * Request and response of an HTTP or GraphQL context. Other contexts are refused: what they hold instead of a request (a message, a
- * socket) would be read as one.
+ * Request and response of an HTTP context, or of a GraphQL context of Apollo or Mercurius. Other contexts are refused: what
+ * they hold instead of a request (a message, a socket) would be read as one.
  *
  * @param user name of the guard, decorator or service, for the error message
  */
@@ -28,12 +32,13 @@ export function requestPairOf(
   if (type !== 'graphql') {
     throw new Error(`${user} serves HTTP and GraphQL, not '${type}'`);
   }
-  const { req: request, res } = context.getArgByIndex<GraphqlContext>(2);
+  const shared = context.getArgByIndex<GraphqlContext>(2);
+  const request = shared.req ?? shared.request ?? shared.reply?.request;
   if (request === undefined) {
     throw new Error('the GraphQL context has no request: return { req, res } from the context option');
   }
   // By default, Nest's Apollo driver passes only the request. Express sets the response on it.
-  return { request, response: res ?? request.res };
+  return { request, response: shared.res ?? shared.reply ?? shared.response ?? request.res };
 }
 
 /** Key of the metadata of `@AllowAnonymous()`. */
