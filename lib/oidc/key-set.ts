@@ -8,6 +8,8 @@ import { isJwk, MOST_KEYS } from '../options/key-source.js';
 const LONGEST_MEMBER = 2_731;
 
 export interface KeySet {
+  /** For the doctor, which compares two sets. */
+  readonly keys: readonly KeyObject[];
   readonly kids: ReadonlySet<string | undefined>;
   readonly getKey: CompactVerifyGetKey;
 }
@@ -21,17 +23,18 @@ export async function keySetOf(jwks: unknown): Promise<KeySet> {
   if (published.length > MOST_KEYS) {
     throw new LoginFailedError('provider', `the provider publishes more than ${MOST_KEYS} keys`);
   }
-  const keys = published.filter(isUsable);
-  if (keys.length === 0) {
+  const usable = published.filter(isUsable);
+  if (usable.length === 0) {
     throw new LoginFailedError('provider', 'the provider publishes no usable signing key');
   }
   const { createLocalJWKSet } = await import('jose');
-  return { kids: new Set(keys.map(({ kid }) => kid)), getKey: createLocalJWKSet({ keys }) };
+  const keys = usable.map((key) => createPublicKey({ key, format: 'jwk' }));
+  return { keys, kids: new Set(usable.map(({ kid }) => kid)), getKey: createLocalJWKSet({ keys: usable }) };
 }
 
 /** A PEM has no `kid`: it is the key for every `kid`. */
 export async function pemKeySet(key: KeyObject): Promise<KeySet> {
-  return { kids: new Set(), getKey: () => key };
+  return { keys: [key], kids: new Set(), getKey: () => key };
 }
 
 /** RSA keys need 2048 bits (RFC 7518 §3.3). Node reads an unreadable modulus as one of length 0. */
