@@ -85,6 +85,13 @@ export class Diagnosis {
     prove(isProved, `not tested: the step '${step}' failed`);
   }
 
+  /** What the metadata of another issuer names says nothing of this one. */
+  needsSource(option: string): void {
+    if (option === 'login.discovery') {
+      this.needs('metadata');
+    }
+  }
+
   async #send(url: string, own: Readonly<Record<string, string>>): Promise<Probed> {
     const { tenant, context, hints, seen } = this;
     const { attemptTimeout, maxResponseBytes: maxResponseSize } = tenant.http;
@@ -149,11 +156,7 @@ export async function begin(given: Json, hints: DiagnosisHints): Promise<Diagnos
   return new Diagnosis(tenant, hints, context, seen);
 }
 
-/**
- * A 429 and a 5xx say nothing of the options.
- *
- * @throws {Unproved} unless the reply is as expected
- */
+/** As {@link prove}. A 429 and a 5xx say nothing of the options. */
 export function proveReply({ status, message }: Probed, isExpected: boolean, ...options: string[]): void {
   prove(isExpected, message, ...(status === 429 || status >= 500 ? [] : options));
 }

@@ -64,6 +64,7 @@ export async function metadata(diagnosis: Diagnosis): Promise<string> {
 export async function publishedKey(diagnosis: Diagnosis, deadline: Deadline): Promise<string> {
   const { tenant, context, publishedKeys: url } = diagnosis;
   prove(tenant.login !== undefined, 'not tested: the options have no login');
+  diagnosis.needsSource(tenant.keysOption);
   const { keys } = await context.get(OpenIdProvider).keysOf(tenant, deadline);
   const { settings } = context.get<CheckedOptions>(CHECKED_OPTIONS);
   const isAllowed = isAllowedUrl(url, tenant.key, settings.allowedOrigins);
@@ -81,6 +82,8 @@ export async function publishedKey(diagnosis: Diagnosis, deadline: Deadline): Pr
 export async function authorize(diagnosis: Diagnosis, deadline: Deadline): Promise<string> {
   const { tenant, context, proved } = diagnosis;
   const browser = browserLoginOf(tenant);
+  const option = tenant.endpointOption('authorize');
+  diagnosis.needsSource(option);
   const url = await context.get(OpenIdProvider).urlOf(tenant, 'authorize', deadline);
   const address = new URL(await authorizationUrl(browser, pendingLogin(browser), url, { prompt: 'none' }));
   // Only a redirect can be read without a browser.
@@ -95,7 +98,7 @@ export async function authorize(diagnosis: Diagnosis, deadline: Deadline): Promi
   const isPage = target === undefined || target.href.includes('error');
   prove(isPage, `the provider redirects to ${target?.origin}, not to redirectUri: log in once by a browser`);
   // Pages for people are answered with 200, 400, 401 or 403.
-  proveReply(reply, reply.status >= 200 && reply.status <= 403, tenant.endpointOption('authorize'));
+  proveReply(reply, reply.status >= 200 && reply.status <= 403, option);
   const message = `${reply.message}: it refuses the client, or '${browser.redirectUri}' is not registered for it`;
   const refusesRedirect = REFUSES_REDIRECT.test(reply.text);
   prove(refusesRedirect || !REFUSES_CLIENT.test(reply.text), message, 'login.clientId');
@@ -122,6 +125,7 @@ function answer(diagnosis: Diagnosis, response: URLSearchParams): string {
 export async function loginClient(diagnosis: Diagnosis, deadline: Deadline): Promise<string> {
   const { tenant, context, seen } = diagnosis;
   const pending = pendingLogin(browserLoginOf(tenant));
+  diagnosis.needsSource(tenant.endpointOption('token'));
   try {
     await context.get(CodeExchange).redeem(tenant, pending, NO_CODE, deadline);
   } catch (error) {

@@ -65,7 +65,7 @@ export async function access(diagnosis: Diagnosis): Promise<string> {
   proveReply(reply, status !== 401 && status !== 403, ...refusedOptions(diagnosis, reply));
   // Whoever asks for a token, and refuses something else, has accepted this one.
   const isClosed = [401, 403].includes((await diagnosis.probe(listUrl(diagnosis, baseUrl))).status);
-  proveReply(reply, isClosed && status !== 429 && status < 500, 'baseUrl');
+  proveReply(reply, isClosed && status >= 200 && status !== 429 && status < 500, 'baseUrl');
   return `the service accepts the token and tenantId: ${reply.message}`;
 }
 

@@ -190,12 +190,18 @@ describe('realms of a provider', () => {
   it.each<[string, Values, boolean]>([
     ['and with keys as PEM and tokens that are no JWT', { 'login.keys': KEYS.rs256.pem }, true],
     ['and with a refused secret', { clientSecret: 'wrong-secret' }, false],
-    ['and with discovery', { 'login.discovery': true, 'login.keys': undefined }, false],
+    [
+      'and with discovery',
+      { 'login.discovery': true, 'login.keys': undefined, 'endpoints.authorize': undefined },
+      false,
+    ],
   ])('are wrong without the issuer %s, never ok or unknown', async (_, values, opaque) => {
     for (const name of ['nowhere', 'other']) {
       state.opaque = opaque;
-      const finding = stepOf(await examine({ 'login.issuer': at(name), ...values }), 'metadata');
-      expect(finding).toMatchObject({ status: 'wrong', option: expect.stringContaining('login.issuer') });
+      const findings = await examine({ 'login.issuer': at(name), ...values });
+      const found = { status: 'wrong', option: expect.stringContaining('login.issuer') };
+      expect(stepOf(findings, 'metadata')).toMatchObject(found);
+      expect(named(findings)).not.toContain('login.clientId');
     }
   });
 
