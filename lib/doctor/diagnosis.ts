@@ -41,7 +41,7 @@ interface Seen {
   address: string;
   /** The first problem that was reported in this step. */
   problem: Problem | undefined;
-  /** Secrets and tokens that are sent. */
+  /** Of both clients, where they are known. */
   readonly secrets: string[];
 }
 
@@ -54,7 +54,7 @@ export class Diagnosis {
   accessToken = '';
   /** Of that token, where it is a JWT. Nothing is trusted because of them. */
   claims: Json = {};
-  /** Where the provider publishes its keys; empty where it does not say. */
+  /** Where the provider publishes its keys; empty where it does not say, or may not be asked. */
   publishedKeys = '';
 
   readonly #probes: Record<string, Promise<Probed>> = {};
@@ -76,7 +76,7 @@ export class Diagnosis {
 
   /** Text from outside as a finding shows it. A provider may repeat what an earlier request contained. */
   shown(value: unknown): string {
-    return hideSecrets(String(value), this.seen.secrets);
+    return hideSecrets(String(value), [...this.seen.secrets, this.accessToken]);
   }
 
   /** @throws {Unproved} unless this step proved what it tests */

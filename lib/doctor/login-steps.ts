@@ -36,7 +36,7 @@ const REFUSES_CLIENT = /(?:invalid|unknown)[ _]client|client (?:is |was |id )?(?
  * issuer. One provider may have many: the realms of Keycloak, the tenants of Entra ID.
  */
 export async function metadata(diagnosis: Diagnosis): Promise<string> {
-  const { tenant, claims, findings } = diagnosis;
+  const { tenant, context, claims, findings } = diagnosis;
   const { issuer, discovery } = loginOf(tenant);
   const { json: own, text, message } = await diagnosis.probe(metadataUrl(issuer));
   const { json: other } = await diagnosis.probe(metadataUrl(tenant.authUrl));
@@ -56,22 +56,21 @@ export async function metadata(diagnosis: Diagnosis): Promise<string> {
   }
   const suspects = discovery || NO_SUCH_ISSUER.test(text) ? ['login.issuer'] : [];
   prove(own['issuer'] !== undefined, `no metadata proves the issuer: ${message}`, ...suspects);
-  diagnosis.publishedKeys = String(own['jwks_uri'] ?? '');
+  const { settings } = context.get<CheckedOptions>(CHECKED_OPTIONS);
+  const keys = String(own['jwks_uri'] ?? '');
+  diagnosis.publishedKeys = isAllowedUrl(keys, tenant.key, settings.allowedOrigins) ? keys : '';
   return 'nothing that the provider publishes contradicts the issuer';
 }
 
 /** The keys can be used, and the provider publishes one of them. */
 export async function publishedKey(diagnosis: Diagnosis, deadline: Deadline): Promise<string> {
-  const { tenant, context, publishedKeys: url } = diagnosis;
+  const { tenant, context, publishedKeys } = diagnosis;
   prove(tenant.login !== undefined, 'not tested: the options have no login');
   diagnosis.needsSource(tenant.keysOption);
   const { keys } = await context.get(OpenIdProvider).keysOf(tenant, deadline);
-  const { settings } = context.get<CheckedOptions>(CHECKED_OPTIONS);
-  const isAllowed = isAllowedUrl(url, tenant.key, settings.allowedOrigins);
-  prove(url !== '' && isAllowed, 'the provider publishes no keys to compare with');
-  const { json, message } = await diagnosis.probe(url);
+  const { json, message } = await diagnosis.probe(publishedKeys);
   const published = await keySetOf(json).catch(() => undefined);
-  prove(published !== undefined, `${message}, without keys to compare with`);
+  prove(published !== undefined, `no keys of the provider to compare with: ${diagnosis.shown(message)}`);
   const isPublished = published.keys.some((key) => keys.some((own) => own.equals(key)));
   const rotated = 'the provider publishes none of these keys. If it has rotated them: a JWKS URL follows';
   prove(isPublished, rotated, 'login.keys');

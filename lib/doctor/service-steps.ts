@@ -49,7 +49,6 @@ export async function clock(diagnosis: Diagnosis): Promise<string> {
 export async function apiClient(diagnosis: Diagnosis, deadline: Deadline): Promise<string> {
   const { tenant, context, seen, proved } = diagnosis;
   const { accessToken } = await context.get(TokenService).tokenFor(tenant, deadline);
-  seen.secrets.push(accessToken);
   diagnosis.accessToken = accessToken;
   diagnosis.claims = unverified(accessToken, 'claims');
   proved.add('endpoints.token');
