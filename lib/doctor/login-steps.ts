@@ -65,10 +65,11 @@ export async function metadata(diagnosis: Diagnosis): Promise<string> {
 /** The keys can be used, and the provider publishes one of them. */
 export async function publishedKey(diagnosis: Diagnosis, deadline: Deadline): Promise<string> {
   const { tenant, context, publishedKeys } = diagnosis;
-  prove(tenant.login !== undefined, 'not tested: the options have no login');
+  const { keys: source } = loginOf(tenant);
   diagnosis.needsSource(tenant.keysOption);
   const { keys } = await context.get(OpenIdProvider).keysOf(tenant, deadline);
-  const { json, message } = await diagnosis.probe(publishedKeys);
+  const ownUrl = source?.kind === 'url' ? source.url : '';
+  const { json, message } = await diagnosis.probe(publishedKeys || ownUrl);
   const published = await keySetOf(json).catch(() => undefined);
   prove(published !== undefined, `no keys of the provider to compare with: ${diagnosis.shown(message)}`);
   const isPublished = published.keys.some((key) => keys.some((own) => own.equals(key)));
