@@ -1,22 +1,24 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { INestApplicationContext } from '@nestjs/common';
+import { NestFactory } from '@nestjs/core';
+import type { AxiosInstance } from 'axios';
 import { Agent, request } from 'undici';
-import { ExhibitorError } from '../errors/exhibitor.error.js';
-import { isExhibitorError } from '../errors/is-exhibitor-error.js';
+import { ExhibitorModule } from '../exhibitor.module.js';
+import { checkLookupFilter } from '../exhibitors/call-options.schema.js';
 import { isRecord } from '../model/json-values.js';
 import { hideSecrets } from '../model/untrusted-text.js';
-import { metadataUrl, OpenIdProvider } from '../oidc/openid-provider.service.js';
-import type { CheckedOptions } from '../options/check-options.js';
+import { CHECKED_OPTIONS, checkOptions, SINGLE_TENANT } from '../options/check-options.js';
 import { shownUrl } from '../problems/address-problems.js';
-import { problemText } from '../problems/problem-log.service.js';
+import { ProblemLog } from '../problems/problem-log.service.js';
 import type { Problem } from '../problems/problem.interface.js';
-import { loginOf, type Tenant } from '../tenants/tenant.js';
-import { Deadlines, type Deadline } from '../time/deadline.js';
+import { TenantRegistry } from '../tenants/tenant-registry.service.js';
+import { Tenant } from '../tenants/tenant.js';
+import { withTimeout } from '../time/deadline.js';
 import { Transport } from '../transport/transport.service.js';
 import { errorCode } from '../transport/wire/network-errors.js';
-import { notTested, Unproved, type DiagnosisHints, type Finding } from './finding.js';
+import { prove, type DiagnosisHints, type Finding } from './finding.js';
 
-type Json = Readonly<Record<string, unknown>>;
+export type Json = Readonly<Record<string, unknown>>;
 
 /** The reply to a probe. */
 export interface Probed {
@@ -25,142 +27,145 @@ export interface Probed {
   headers: IncomingHttpHeaders;
   /** Empty where the body was cut short or too large. */
   text: string;
+  /** The text as a JSON object; empty where it is none. */
+  json: Json;
   /** In ms since 1970. */
   receivedAt: number;
-  /** Why there is no reply. */
-  failure?: string;
+  /** The whole URL, and what it answers or why there is no reply. */
+  message: string;
+}
+
+/** What is known of the requests and reports of the services. */
+interface Seen {
+  /** The URL of the last request of this step, as it is shown; empty where it sent none. */
+  address: string;
+  /** The first problem that was reported in this step. */
+  problem: Problem | undefined;
+  /** Of both clients, where they are known. */
+  readonly secrets: string[];
 }
 
 /** The services of the module for one tenant, and what the steps found so far. */
 export class Diagnosis {
   readonly findings: Finding[] = [];
-  /** Address of the keys that the provider publishes; empty where it names none. */
-  publishedKeys = '';
-  /** The access token of the REST API. */
+  /** Options that cannot be wrong. A tenant needs no login. */
+  readonly proved = new Set(['login']);
+  /** Of the REST API; empty where there is none. */
   accessToken = '';
-  /** Of that token, where it is a JWT. */
-  claims: Json | undefined;
-  /** Options that cannot be wrong. */
-  readonly proved = new Set<string>();
+  /** Of that token, where it is a JWT. Nothing is trusted because of them. */
+  claims: Json = {};
+  /** Where the provider publishes its keys; empty where it does not say, or may not be asked. */
+  publishedKeys = '';
 
-  readonly #probes = new Map<string, Promise<Probed>>();
+  readonly #probes: Record<string, Promise<Probed>> = {};
 
   constructor(
     readonly tenant: Tenant,
     readonly hints: DiagnosisHints,
-    readonly checked: CheckedOptions,
     /** Of the module, for its services. */
     readonly context: Pick<INestApplicationContext, 'get' | 'close'>,
-    /** What the service that is asked reports to the operator. */
-    private readonly reported: (Problem | undefined)[],
-    /** Secrets and tokens that were sent. */
-    readonly secrets: string[],
+    readonly seen: Seen,
   ) {}
 
-  /**
-   * What a service of the module answers within `http.deadline`. Its failure is read together with what it reported.
-   *
-   * @param option sets `url`, which the service requests
-   */
-  async ask<T>(option: string, url: string, work: (deadline: Deadline) => T | Promise<T>): Promise<T> {
-    if (option === 'login.discovery') {
-      this.needs('metadata');
-    }
-    this.reported.length = 0;
-    const call = async (deadline: Deadline): Promise<T> => work(deadline);
-    try {
-      return await this.context.get(Deadlines).within(this.tenant.http.deadline, call, this.hints.signal);
-    } catch (error) {
-      throw failureOf(error, option, url, this.reported.find(Boolean));
-    }
-  }
-
-  /** The URL of an endpoint, as a login finds it. */
-  endpoint(name: 'authorize' | 'token'): Promise<string> {
-    const { tenant } = this;
-    return this.ask(tenant.endpointOption(name), metadataUrl(loginOf(tenant).issuer), (deadline) =>
-      this.context.get(OpenIdProvider).urlOf(tenant, name, deadline),
-    );
-  }
-
-  /** The reply to a GET whose status, headers or redirect the services do not show. Of equal ones only the first is sent. */
+  /** The reply to a GET whose status, headers or page the services do not show. Of equal ones only the first is sent. */
   probe(url: string, headers: Readonly<Record<string, string>> = {}): Promise<Probed> {
-    const key = JSON.stringify([url, headers]);
-    const reply = this.#probes.get(key) ?? this.#send(url, headers);
-    this.#probes.set(key, reply);
-    return reply;
+    // An issuer may be no address.
+    this.seen.address = URL.canParse(url) ? shownUrl(url) : url;
+    return (this.#probes[JSON.stringify([url, headers])] ??= this.#send(url, headers));
   }
 
   /** Text from outside as a finding shows it. A provider may repeat what an earlier request contained. */
   shown(value: unknown): string {
-    return hideSecrets(String(value), this.secrets);
+    return hideSecrets(String(value), [...this.seen.secrets, this.accessToken]);
   }
 
   /** @throws {Unproved} unless this step proved what it tests */
   needs(step: string): void {
-    if (!this.findings.some((finding) => finding.step === step && finding.status === 'ok')) {
-      throw notTested(`the step '${step}' failed`);
+    const isProved = this.findings.some((finding) => finding.step === step && finding.status === 'ok');
+    prove(isProved, `not tested: the step '${step}' failed`);
+  }
+
+  /** What the metadata of another issuer names says nothing of this one. */
+  needsSource(option: string): void {
+    if (option === 'login.discovery') {
+      this.needs('metadata');
     }
   }
 
   async #send(url: string, own: Readonly<Record<string, string>>): Promise<Probed> {
-    const { attemptTimeout, maxResponseBytes } = this.tenant.http;
+    const { tenant, context, hints, seen } = this;
+    const { attemptTimeout, maxResponseBytes: maxResponseSize } = tenant.http;
+    const { address } = seen;
+    const limit = AbortSignal.timeout(attemptTimeout);
     // Without keep-alive, no connection is left open.
     const dispatcher =
-      this.context.get(Transport).dispatcherOf(this.tenant) ??
-      new Agent({ pipelining: 0, maxResponseSize: maxResponseBytes });
-    const limit = AbortSignal.timeout(attemptTimeout);
-    const signal = AbortSignal.any([limit, this.hints.signal ?? limit]);
+      context.get(Transport).dispatcherOf(tenant) ?? new Agent({ pipelining: 0, maxResponseSize });
+    const signal = AbortSignal.any([limit, hints.signal ?? limit]);
     const headers = { accept: 'application/json', 'user-agent': 'nestjs-exhibitor', ...own };
-    const probed: Probed = { status: 0, headers: {}, text: '', receivedAt: 0 };
     try {
       const reply = await request(url, { headers, dispatcher, signal });
-      Object.assign(probed, { status: reply.statusCode, headers: reply.headers, receivedAt: Date.now() });
-      probed.text = await reply.body.text();
+      const received = { status: reply.statusCode, headers: reply.headers, receivedAt: Date.now() };
+      const text = await reply.body.text().catch(() => '');
+      return { ...received, text, json: jsonIn(text), message: `${address} answers ${received.status}` };
     } catch (error) {
-      if (this.hints.signal?.aborted === true) {
-        throw new ExhibitorError('aborted', 'the caller aborted the diagnosis');
-      }
-      probed.failure = limit.aborted ? 'no answer in time' : errorCode(error);
+      const message = `${address}: ${limit.aborted ? 'no answer in time' : errorCode(error)}`;
+      return { status: 0, headers: {}, text: '', json: {}, receivedAt: 0, message };
     }
-    return probed;
   }
 }
 
-/** What the failure of a service says of the options. Errors that say nothing of them are answered as they are. */
-function failureOf(error: unknown, option: string, url: string, problem: Problem | undefined): unknown {
-  if (!isExhibitorError(error) || error.code === 'configuration_invalid' || error.code === 'aborted') {
-    return error;
+/**
+ * Starts the services of the module for the option `tenant`.
+ *
+ * @throws {ExhibitorError} `configuration_invalid` as the module does, `invalid_argument` for a hint
+ */
+export async function begin(given: Json, hints: DiagnosisHints): Promise<Diagnosis> {
+  const { tenant: own, http, allowedOrigins } = given;
+  const { authorizedParties, redirectUri }: Json = Object(Object(own).login);
+  const session = authorizedParties !== undefined && redirectUri === undefined ? 'bearer' : 'cookie';
+  // The secret of a host's cookies is no value of onboarding.
+  const secrets = ['of no cookie: the doctor seals nothing'];
+  const seen: Seen = { address: '', problem: undefined, secrets: [] };
+  const axios = ({ interceptors }: AxiosInstance): unknown =>
+    interceptors.request.use((sent) => {
+      seen.address = shownUrl(String(sent.url));
+      return sent;
+    });
+  const report = (_tenant: unknown, problem?: Problem): void => void (seen.problem ??= problem);
+  const checked = checkOptions({ tenant: own, http, allowedOrigins, session, secrets, axios });
+  checkLookupFilter(hints);
+  const providers = [
+    { provide: CHECKED_OPTIONS, useValue: checked },
+    { provide: ProblemLog, useValue: { report } },
+  ];
+  const module = { module: ExhibitorModule, providers };
+  const context = await NestFactory.createApplicationContext(module, { abortOnError: false });
+  const { settings, http: limits } = await context.get(TenantRegistry).get(SINGLE_TENANT);
+  for (const client of [settings, settings.login ?? { clientSecret: undefined }]) {
+    const { clientSecret: source } = client;
+    if (typeof source === 'function') {
+      // One that does not answer in time fails, so that it is named.
+      const secret = withTimeout(limits.attemptTimeout, source);
+      client.clientSecret = () => secret;
+      seen.secrets.push(String(await secret.catch(() => '')));
+    } else {
+      seen.secrets.push(source ?? '');
+    }
   }
-  const { code, status = 0 } = error;
-  if (status === 404 || Object(error)['oauthError'] === `http_${status}`) {
-    return unusable({ status }, option, url);
-  }
-  const address = shownUrl(url);
-  const text = problem === undefined ? error.message : problemText(problem);
-  const message = text.includes(address) ? text : `${address}: ${text}`;
-  const isUseless = code === 'malformed_response' || code === 'login_failed';
-  const options = problem?.options ?? (isUseless ? [option] : []);
-  return options.length > 0
-    ? // An address that refuses a client is that of a token endpoint.
-      new Unproved(message, options.length > 1 ? options.filter((one) => one !== option) : options)
-    : new Unproved(`${message}: try again later`);
+  const tenant = new Tenant(SINGLE_TENANT, { ...settings, http: { ...limits, attempts: 1 } }, limits);
+  return new Diagnosis(tenant, hints, context, seen);
 }
 
-/** A reply is not the one that an address should give. */
-export function unusable(reply: Pick<Probed, 'status' | 'failure'>, option: string, url: string): Unproved {
-  const { status, failure } = reply;
-  const message = `${shownUrl(url)}${failure === undefined ? ` answers ${status}` : `: ${failure}`}`;
-  const isTemporary = status === 429 || status >= 500;
-  return isTemporary ? new Unproved(`${message}: try again later`) : new Unproved(message, [option]);
+/** As {@link prove}. A 429 and a 5xx say nothing of the options. */
+export function proveReply({ status, message }: Probed, isExpected: boolean, ...options: string[]): void {
+  prove(isExpected, message, ...(status === 429 || status >= 500 ? [] : options));
 }
 
-/** The JSON object of a text; `undefined` where it is none. */
-export function jsonIn(text: string): Json | undefined {
+function jsonIn(text: string): Json {
   try {
     const json: unknown = JSON.parse(text);
-    return isRecord(json) ? json : undefined;
+    return isRecord(json) ? json : {};
   } catch {
-    return undefined;
+    return {};
   }
 }

@@ -26,17 +26,18 @@ export interface DiagnosisHints {
 
 /** Thrown by a step that did not prove what it tests. */
 export class Unproved extends Error {
-  /**
-   * @param options those that may be wrong; none where the replies prove nothing
-   * @param advice default: whom to ask about these options
-   */
+  /** @param options those that may be wrong; none where the replies prove nothing */
   constructor(
     message: string,
     readonly options: readonly string[] = [],
-    readonly advice?: string,
   ) {
     super(message);
   }
 }
 
-export const notTested = (why: string): Unproved => new Unproved(`not tested: ${why}`);
+/** @throws {Unproved} unless this holds */
+export function prove(holds: boolean, message: string, ...options: string[]): asserts holds {
+  if (!holds) {
+    throw new Unproved(message, options);
+  }
+}

@@ -81,7 +81,7 @@ export class CodeExchange {
       const message = `the token endpoint refused a code: ${describeFailure(error)}`;
       this.log.report(tenant, { cause: 'code', options: [], message, isUnverified: true });
     } else {
-      this.log.report(tenant, refusedClient(tenant, 'login.', error));
+      this.log.report(tenant, refusedClient(tenant, 'login.', { ...error, status }));
     }
     const details = { tenant: tenant.key, status, ...error };
     throw new LoginFailedError('provider', 'the token endpoint did not accept the code', details);

@@ -1,4 +1,4 @@
-import { createPublicKey } from 'node:crypto';
+import { createPublicKey, type KeyObject } from 'node:crypto';
 import type { CompactVerifyGetKey, JWK } from 'jose';
 import { isJwk, MOST_KEYS } from '../options/key-source.js';
 
@@ -6,6 +6,8 @@ import { isJwk, MOST_KEYS } from '../options/key-source.js';
 const LONGEST_MEMBER = 2_731;
 
 export interface KeySet {
+  /** For the doctor, which compares two sets. */
+  readonly keys: readonly KeyObject[];
   readonly kids: ReadonlySet<string | undefined>;
   readonly getKey: CompactVerifyGetKey;
 }
@@ -16,12 +18,13 @@ export interface KeySet {
  */
 export async function keySetOf(jwks: { keys?: unknown }): Promise<KeySet | undefined> {
   const published: unknown[] = Array.isArray(jwks.keys) ? jwks.keys : [];
-  const keys = published.length > MOST_KEYS ? [] : published.filter(isUsable);
-  if (keys.length === 0) {
+  const usable = published.length > MOST_KEYS ? [] : published.filter(isUsable);
+  if (usable.length === 0) {
     return undefined;
   }
   const { createLocalJWKSet } = await import('jose');
-  return { kids: new Set(keys.map(({ kid }) => kid)), getKey: createLocalJWKSet({ keys }) };
+  const keys = usable.map((key) => createPublicKey({ key, format: 'jwk' }));
+  return { keys, kids: new Set(usable.map(({ kid }) => kid)), getKey: createLocalJWKSet({ keys: usable }) };
 }
 
 /** RSA keys need 2048 bits (RFC 7518 §3.3). Node reads an unreadable modulus as one of length 0. */

@@ -115,7 +115,7 @@ export class OpenIdProvider {
     const fetch = async (limit: Deadline): Promise<KeySet> => {
       if (source.kind === 'pem') {
         // It has no `kid`: it is the key for every `kid`.
-        return { kids: new Set(), getKey: () => source.key };
+        return { keys: [source.key], kids: new Set(), getKey: () => source.key };
       }
       const jwks = source.kind === 'jwks' ? source.jwks : await this.get(tenant, 'keys', source.url, limit);
       const expected = `a JWKS of at most ${MOST_KEYS} keys, one of them a public signing key`;

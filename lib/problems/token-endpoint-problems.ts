@@ -34,24 +34,27 @@ const OPTIONS_BY_ERROR: Readonly<Record<string, readonly string[]>> = {
  *
  * @param client `''` for the API client, `'login.'` for the login client
  */
-export function refusedClient(tenant: ClientOptions, client: ClientPath, failure: OAuthFailure): Problem {
-  const { oauthError } = failure;
-  const options = Object.hasOwn(OPTIONS_BY_ERROR, oauthError) ? OPTIONS_BY_ERROR[oauthError] : undefined;
+export function refusedClient(
+  tenant: ClientOptions,
+  client: ClientPath,
+  failure: OAuthFailure & { readonly status?: number | undefined },
+): Problem {
+  const { oauthError, status } = failure;
+  const known = Object.hasOwn(OPTIONS_BY_ERROR, oauthError) ? OPTIONS_BY_ERROR[oauthError] : undefined;
   const name = client === '' ? 'API' : 'login';
   const { settings } = tenant;
   const auth = client === '' ? settings.clientAuth : settings.login?.clientAuth;
   // A client with a private key has no secret.
   const pathOf = (option: string): string =>
     client + (option === 'clientSecret' && typeof auth === 'object' ? 'clientAuth' : option);
-  // Where no option is known, the address may be that of something else.
-  const place = options === undefined && client === '' ? ` ${shownUrl(tenant.tokenUrl)}` : '';
+  // A 404, and a reply without an OAuth error, are of another address than that of a token endpoint.
+  const isElsewhere = known === undefined && (status === 404 || oauthError === `http_${status}`);
+  const address = client === '' ? tenant.tokenUrlOption : tenant.endpointOption('token');
+  const place = isElsewhere && client === '' ? ` ${shownUrl(tenant.tokenUrl)}` : '';
   return {
     // A code that the provider made up must not have a limit of its own.
-    cause: `${name} client: ${options === undefined ? 'other' : oauthError}`,
-    options:
-      options === undefined
-        ? [client === '' ? tenant.tokenUrlOption : tenant.endpointOption('token'), `${client}clientId`]
-        : options.map(pathOf),
+    cause: `${name} client: ${known === undefined ? 'other' : oauthError}`,
+    options: isElsewhere ? [address] : (known ?? ['clientId']).map(pathOf),
     message: `the token endpoint${place} refused the ${name} client: ${describeFailure(failure)}`,
   };
 }
