@@ -290,10 +290,7 @@ describe('hideAddresses', () => {
     expect(hideAddresses({ origin: new URL('http://proxy.example.com'), path: target })).toEqual(hidden);
   });
 
-  it.each(['/api/v1/exhibitor/event/a?Page=2', '/connect/token', '/contactEmails/a', '/contactEmail/'])(
-    'leaves %s alone',
-    (other) => {
-      expect(hideAddresses({ origin: 'https://api.example.com', path: other })).toEqual({});
-    },
-  );
+  it.each(['/event/a?Page=2', '/contactEmails/a', '/contactEmail/'])('leaves %s alone', (other) => {
+    expect(hideAddresses({ origin: 'https://api.example.com', path: other })).toEqual({});
+  });
 });

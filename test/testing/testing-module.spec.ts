@@ -240,6 +240,7 @@ describe('ExhibitorTestingModule', () => {
     backend.failNext('pages', 'pagination_drift', { lastGoodPage: 4 });
     await expect(exhibitors.iteratePages('fair').next()).rejects.toMatchObject({ lastGoodPage: 4 });
     backend.failNext('list', 'token_rejected', { oauthError: 'invalid_scope' });
+    backend.failNext('list', 'aborted');
     const refused: unknown = await calls.list().catch((error: unknown) => error);
     expect(refused).toBeInstanceOf(TokenRejectedError);
     expect(refused).toMatchObject({ oauthError: 'invalid_scope' });
