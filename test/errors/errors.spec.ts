@@ -99,15 +99,9 @@ describe('errors of another copy of the package', () => {
     }
   });
 
-  it.each([
-    new Error('x'),
-    Object.assign(new Error('x'), { code: 'rate_limited' }),
-    undefined,
-    null,
-    'x',
-    {},
-  ])('are no other values: %p', (value) => {
-    expect(isExhibitorError(value)).toBe(false);
+  it('are no other values', () => {
+    const coded = Object.assign(new Error('x'), { code: 'rate_limited' });
+    expect([coded, undefined, null, 'x', {}].filter(isExhibitorError)).toEqual([]);
   });
 
   @Controller()

@@ -136,12 +136,12 @@ it('callers of one shared lookup do not cancel it by an abort or a shorter deadl
   const held: ServerResponse[] = [];
   const { exhibitors, service } = against(({ response }) => void held.push(response));
   const ask = (options: object = {}) => firstValueFrom(exhibitors.lookup(EVENT, SAM, options));
-  const controller = new AbortController();
-  const left = expect(ask({ signal: controller.signal })).rejects.toMatchObject({ code: 'aborted' });
+  const caller = new AbortController();
+  const left = expect(ask({ signal: caller.signal })).rejects.toMatchObject({ code: 'aborted', attempts: 1 });
   const late = expect(ask({ deadline: 50 })).rejects.toMatchObject({ code: 'deadline_exceeded' });
   const waits = ask();
   await eventually(() => held.length === 1);
-  controller.abort();
+  caller.abort();
   await Promise.all([left, late]);
   held.forEach((response) => sendJson(response, [{ id: 1 }]));
   expect([await waits, await ask()]).toEqual([[{ id: 1 }], [{ id: 1 }]]);

@@ -20,7 +20,7 @@ import type { OtherOptions } from '../support/module-options.js';
 import { OperatorLines } from '../support/operator-lines.js';
 import { ScriptedProvider } from '../support/provider.js';
 import { KEYS, unsigned } from '../support/provider-keys.js';
-import type { TokenChange } from '../support/provider-script.js';
+import { answers, changes, type TokenChange } from '../support/provider-script.js';
 import { logIn as logInAt } from '../login/journey.js';
 import { registryOf } from '../support/registry.js';
 import { tenantAt } from '../support/tenant-at.js';
@@ -318,7 +318,7 @@ describe('what a browser delivers', () => {
   });
 });
 
-describe('a refused ID token', () => {
+describe('a refused ID token or code', () => {
   let provider: ScriptedProvider;
   beforeAll(async () => {
     provider = await ScriptedProvider.start();
@@ -377,6 +377,16 @@ describe('a refused ID token', () => {
     ],
   ])('says what was expected and what arrived: %s', async (_, backToken, line) => {
     expect(await refusedAs({}, { backToken })).toEqual([expect.stringMatching(line)]);
+  });
+
+  it('names the metadata where the token endpoint that it names refuses the code', async () => {
+    const [authorize, token] = ['authorize', 'token'].map((name) => `${provider.url}/connect/${name}`);
+    const metadata = changes({ authorization_endpoint: authorize, token_endpoint: token });
+    const line = expect.stringMatching(/^tenants\.acme\.login\.discovery[,:] /);
+    for (const body of [{ error: 'made_up' }, {}]) {
+      const script = { metadata, token: answers(body, 400) };
+      expect(await refusedAs({ discovery: true }, script)).toEqual([line]);
+    }
   });
 
   it('is marked as unverified where the browser delivered it and no key has signed it', async () => {

@@ -292,7 +292,9 @@ describe('the options', () => {
 
   it('check every URL against allowedOrigins', () => {
     const keys = 'https://keys.example/jwks';
-    const endpoints = { token: 'https://tokens.example/token', userinfo: 'https://api.example/me' };
+    const url = 'https://id.example/any';
+    const endpoints = { authorize: url, token: url, userinfo: url, endSession: url };
+    const paths = Object.keys(endpoints).map((name) => `endpoints.${name}`);
     const issuer = { issuer: 'https://id.example', discovery: true };
     const options = {
       tenant: { ...tenant(), endpoints, login: { ...login(), ...issuer, keys } },
@@ -300,12 +302,11 @@ describe('the options', () => {
     };
     const allowedOrigins = ['https://api.example'];
     expect(problems({ ...options, allowedOrigins })).toEqual(
-      ['authUrl', 'endpoints.token', 'login.keys', 'login.issuer'].map(
+      ['authUrl', ...paths, 'login.keys', 'login.issuer'].map(
         (name) => `tenant.${name}: must be on one of allowedOrigins`,
       ),
     );
-    allowedOrigins.push('https://login.example', 'https://keys.example/', 'https://tokens.example');
-    allowedOrigins.push('https://id.example');
+    allowedOrigins.push('https://login.example', 'https://keys.example/', 'https://id.example');
     expect(problems({ ...options, allowedOrigins })).toEqual([]);
   });
 

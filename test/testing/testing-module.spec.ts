@@ -118,7 +118,7 @@ describe('ExhibitorTestingModule', () => {
     try {
       const refusal =
         'ExhibitorTestingModule is for development and tests only: it does not start with NODE_ENV=production';
-      expect(() => ExhibitorTestingModule.forRoot(WORLD)).toThrow(refusal);
+      expect(() => ExhibitorTestingModule.forRoot({ allowInProduction: false })).toThrow(refusal);
       const builder = Test.createTestingModule({});
       expect(() => ExhibitorTestingModule.override(builder, WORLD)).toThrow(refusal);
       await create({ ...WORLD, allowInProduction: true });
@@ -175,8 +175,9 @@ describe('ExhibitorTestingModule', () => {
     expect(await get('/me')).toMatchObject({ body: { tenant: 'acme' } });
     expect(await get('/globex/halls')).toMatchObject({ body: { tenant: 'globex', eventId: 'fair' } });
     const backend = module.get(ExhibitorTestingBackend);
-    backend.signIn({ ...WORLD.identity, tenant: 'initech' });
+    backend.signIn({ ...WORLD.identity, tenant: 'initech', eventId: 'hers' });
     expect(await get('/me')).toMatchObject({ body: { tenant: 'initech' } });
+    expect(await get('/mine')).toMatchObject({ status: 403 });
     expect(await get('/globex/halls')).toMatchObject({ status: 401 });
     await firstValueFrom(module.get(ExhibitorsService).list('fair'));
     expect(backend.calls.at(-1)).toEqual({ method: 'list', tenant: 'acme', eventId: 'fair' });
@@ -239,6 +240,7 @@ describe('ExhibitorTestingModule', () => {
     backend.failNext('pages', 'pagination_drift', { lastGoodPage: 4 });
     await expect(exhibitors.iteratePages('fair').next()).rejects.toMatchObject({ lastGoodPage: 4 });
     backend.failNext('list', 'token_rejected', { oauthError: 'invalid_scope' });
+    backend.failNext('list', 'aborted');
     const refused: unknown = await calls.list().catch((error: unknown) => error);
     expect(refused).toBeInstanceOf(TokenRejectedError);
     expect(refused).toMatchObject({ oauthError: 'invalid_scope' });
@@ -360,8 +362,10 @@ describe('a guard of the host', () => {
     const part = await overridden({ exhibitors: BOOTHS.slice(0, 1) });
     expect(await part('/events/fair/booth')).toMatchObject({ status: 200, body: BOOTHS[0] });
     expect(await part('/me')).toMatchObject({ status: 500 });
-    const several = await overridden({ exhibitors: BOOTHS });
-    expect(await several('/events/fair/booth')).toMatchObject({ status: 409 });
+    for (const none of [{ exhibitors: BOOTHS }, { exhibitors: BOOTHS.slice(0, 1), exhibitorId: 'x-3' }]) {
+      const get = await overridden(none);
+      expect(await get('/events/fair/booth')).toMatchObject({ status: 409 });
+    }
   });
 });
 
