@@ -25,7 +25,7 @@ export function exhibitorOptionsFrom(
   const problems: ConfigurationProblem[] = [];
   const required = (name: string): string => {
     // A line break at the end is common: from `echo secret | base64`, and from files of Windows.
-    const value = String(env[name] ?? '').trim();
+    const value = typeof env[name] === 'string' ? env[name].trim() : '';
     if (value === '') {
       problems.push({ path: name, expected: env[name] === undefined ? 'is not set' : 'is empty' });
     }
