@@ -20,24 +20,27 @@ export function freezeJson(value: unknown): void {
 
 /** A copy, frozen as {@link freezeJson} does. The object and what it contains stay as they are. */
 export function frozenCopy(record: Readonly<Record<string, unknown>>): Record<string, unknown> {
-  const copy = copyMembers(record);
-  freezeJson(copy);
-  return copy;
+  return Object.freeze(copyMembers(record, Object.freeze));
 }
 
-/** Copies every array and plain object in a value. Instances of classes stay the same. */
-export function copyJson(value: unknown): unknown {
+/**
+ * Copies every array and plain object in a value. Instances of classes stay the same.
+ *
+ * @param finish is called with each copy
+ */
+export function copyJson(value: unknown, finish: (copy: object) => object = (copy) => copy): unknown {
   if (Array.isArray(value)) {
-    return value.map(copyJson);
+    return finish(value.map((member) => (typeof member === 'object' ? copyJson(member, finish) : member)));
   }
-  return isPlain(value) ? copyMembers(value) : value;
+  return isPlain(value) ? finish(copyMembers(value, finish)) : value;
 }
 
-function copyMembers(value: object): Record<string, unknown> {
+function copyMembers(value: object, finish: (copy: object) => object): Record<string, unknown> {
   const copy: Record<string, unknown> = { ...value };
-  for (const [name, member] of Object.entries(copy)) {
+  for (const name of Object.keys(copy)) {
+    const member = copy[name];
     if (typeof member === 'object') {
-      copy[name] = copyJson(member);
+      copy[name] = copyJson(member, finish);
     }
   }
   return copy;

@@ -35,7 +35,10 @@ export class IdentityReader {
    */
   async read(http: HttpContext, tenantKey: string | undefined): Promise<SessionState | undefined> {
     for (const mode of this.#modes) {
-      const state = await this.#readFrom(mode, http, tenantKey);
+      const state =
+        mode === 'bearer'
+          ? await this.#readBearer(http, tenantKey)
+          : await this.#readKept(http, tenantKey, mode);
       if (state !== undefined) {
         return state;
       }
@@ -43,34 +46,37 @@ export class IdentityReader {
     return undefined;
   }
 
-  #readFrom(mode: SessionMode, http: HttpContext, tenantKey?: string): Promise<SessionState | undefined> {
-    switch (mode) {
-      case 'cookie':
-        return this.#readCookie(http, tenantKey);
-      case 'host':
-        return this.#readHost(http, tenantKey);
-      case 'bearer':
-        return this.#readBearer(http, tenantKey);
+  /** A kept identity counts where it belongs to the tenant of the request, and has neither expired nor ended. */
+  async #readKept(
+    http: HttpContext,
+    tenantKey: string | undefined,
+    mode: 'cookie' | 'host',
+  ): Promise<SessionState | undefined> {
+    const opened = mode === 'cookie' ? await this.cookie.read(http) : undefined;
+    const identity = mode === 'cookie' ? opened?.identity : readHostUser(http);
+    if (identity === undefined) {
+      return undefined;
     }
-  }
-
-  async #readCookie(http: HttpContext, tenantKey?: string): Promise<SessionState | undefined> {
-    const received = await this.cookie.read(http);
-    const state = received && (await this.#check(received.identity, 'cookie', tenantKey));
-    if (received && state) {
-      await this.cookie.renew(http, state, received.endsAt);
+    try {
+      const tenant = await this.tenants.find(tenantKey ?? identity.tenant);
+      const isOwn = isIdentityOf(tenant, identity, this.clock.epochMs());
+      if (isOwn && !(await this.ended.has(identity, tenant.registration))) {
+        const state = { identity, tenant, mode };
+        if (opened !== undefined) {
+          await this.cookie.renew(http, state, opened.endsAt);
+        }
+        return state;
+      }
+    } catch (error) {
+      if (!isExhibitorError(error) || error.code !== 'unknown_tenant') {
+        throw error;
+      }
     }
-    return state;
-  }
-
-  async #readHost(http: HttpContext, tenantKey?: string): Promise<SessionState | undefined> {
-    const identity = readHostUser(http);
-    const state = identity && (await this.#check(identity, 'host', tenantKey));
-    if (identity && !state) {
+    if (mode === 'host') {
       // The handler of a public page must not take this one for a user.
       http.request.user = undefined;
     }
-    return state;
+    return undefined;
   }
 
   async #readBearer(http: HttpContext, tenantKey?: string): Promise<SessionState | undefined> {
@@ -81,26 +87,6 @@ export class IdentityReader {
     const tenant = await this.tenants.resolve(tenantKey);
     const identity = await this.bearer.identify(tenant, token);
     return { identity, tenant, mode: 'bearer' };
-  }
-
-  /** The identity counts where it belongs to the tenant of the request, and has neither expired nor ended. */
-  async #check(
-    identity: ExhibitorIdentity,
-    mode: SessionMode,
-    tenantKey: string = identity.tenant,
-  ): Promise<SessionState | undefined> {
-    try {
-      const tenant = await this.tenants.find(tenantKey);
-      const isOwn = isIdentityOf(tenant, identity, this.clock.epochMs());
-      return isOwn && !(await this.ended.has(identity, tenant.registration))
-        ? { identity, tenant, mode }
-        : undefined;
-    } catch (error) {
-      if (isExhibitorError(error) && error.code === 'unknown_tenant') {
-        return undefined;
-      }
-      throw error;
-    }
   }
 }
 

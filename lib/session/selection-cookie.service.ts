@@ -72,6 +72,9 @@ export class SelectionCookie {
   /** Anything that is not ours counts as none chosen. */
   #selections(http: HttpContext, session: SessionState): Selections {
     const sent = this.#cookies.held(http, 'selection', isSecureHost(session));
+    if (sent === undefined) {
+      return [];
+    }
     const { success, output } = v.safeParse(selectionCookie, sent);
     return success && output[0] === ownerOf(session) ? output[1] : [];
   }
