@@ -14,9 +14,8 @@ const FRESH = 600_000;
 const LAST_GOOD = 86_400_000;
 
 /**
- * Time in ms without fetches after one that failed, and after one because the document was of no use: any token can cause such a
- * fetch, so that forged tokens must not cause a flood of them. Other fetches cause no pause: what changes right after them must be
- * found at once.
+ * Time in ms without fetches after one that failed, and after one for a document of no use, which any forged token causes. After other
+ * fetches there is none: a key that is rotated right after them is found at once.
  */
 const PAUSE = 30_000;
 
