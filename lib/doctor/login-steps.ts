@@ -97,11 +97,8 @@ export async function authorize(diagnosis: Diagnosis, deadline: Deadline): Promi
     return answer(diagnosis, new URLSearchParams(`${target.search}&${target.hash.slice(1)}`));
   }
   // Some providers redirect to the page that says what they refuse.
-  const isErrorPage = target === undefined || target.href.includes('error');
-  prove(
-    isErrorPage,
-    `the provider redirects to ${target?.origin}, not to redirectUri: log in once by a browser`,
-  );
+  const isPage = target === undefined || target.href.includes('error');
+  prove(isPage, `the provider redirects to ${target?.origin}, not to redirectUri: log in once by a browser`);
   // Pages for people are answered with 200, 400, 401 or 403.
   proveReply(reply, reply.status >= 200 && reply.status <= 403, option);
   const message = `${reply.message}: it refuses the client, or '${browser.redirectUri}' is not registered for it`;
