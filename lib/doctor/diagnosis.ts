@@ -144,7 +144,7 @@ export async function begin(given: Json, hints: DiagnosisHints): Promise<Diagnos
   for (const client of settings.login === undefined ? [settings] : [settings, settings.login]) {
     const { clientSecret: source } = client;
     if (typeof source === 'function') {
-      // One that does not answer in time fails, so that it is named.
+      // A function that does not answer in time fails, so that its option is named.
       const secret = withTimeout(limits.attemptTimeout, source);
       client.clientSecret = () => secret;
       seen.secrets.push(String(await secret.catch(() => '')));
