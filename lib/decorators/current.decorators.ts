@@ -76,7 +76,7 @@ export const CurrentTenant = createParamDecorator((_: unknown, context: Executio
   resultOf('tenant', context, 'CurrentTenant', 'ExhibitorIdentityGuard'),
 );
 
-/** What a guard has found. A member that it has not found is there as `undefined`; one that it does not look for is not. */
+/** What a guard has found. Where it looked for a member and found none, that is there as `undefined`. */
 function resultOf<K extends keyof ExhibitorContext>(
   name: K,
   context: ExecutionContext,

@@ -141,10 +141,10 @@ export async function begin(given: Json, hints: DiagnosisHints): Promise<Diagnos
   const module = { module: ExhibitorModule, providers };
   const context = await NestFactory.createApplicationContext(module, { abortOnError: false });
   const { settings, http: limits } = await context.get(TenantRegistry).get(SINGLE_TENANT);
-  for (const client of [settings, settings.login ?? { clientSecret: undefined }]) {
+  for (const client of settings.login === undefined ? [settings] : [settings, settings.login]) {
     const { clientSecret: source } = client;
     if (typeof source === 'function') {
-      // One that does not answer in time fails, so that it is named.
+      // A function that does not answer in time fails, so that its option is named.
       const secret = withTimeout(limits.attemptTimeout, source);
       client.clientSecret = () => secret;
       seen.secrets.push(String(await secret.catch(() => '')));

@@ -40,17 +40,19 @@ export async function metadata(diagnosis: Diagnosis): Promise<string> {
   const { json: own, text, message } = await diagnosis.probe(metadataUrl(issuer));
   const { json: other } = await diagnosis.probe(metadataUrl(tenant.authUrl));
   const endpoint = own['token_endpoint'];
-  const isOfOther = findings.some(({ option }) => option?.split(', ').includes('authUrl'));
-  const isProved = isOfOther || claims['iss'] === issuer || endpoint === tenant.tokenUrl;
+  // What comes from a wrong authUrl says nothing of the issuer.
+  const isAuthUrlWrong = findings.some(({ option }) => option?.split(', ').includes('authUrl'));
+  const isConfirmed = claims['iss'] === issuer || endpoint === tenant.tokenUrl;
+  const mayContradict = !isAuthUrlWrong && !isConfirmed;
   const agree = (what: string, found: unknown, expected: string, ...options: string[]): void => {
     const difference = `${what} '${diagnosis.shown(found)}', not '${expected}'`;
     prove(found === undefined || found === expected, difference, 'login.issuer', ...options);
   };
-  agree('the provider is the issuer', own['issuer'] ?? (isProved ? undefined : other['issuer']), issuer);
-  if (!isProved) {
+  agree('the provider is the issuer', own['issuer'] ?? (mayContradict ? other['issuer'] : undefined), issuer);
+  if (mayContradict) {
     agree('the access token of the API is from the issuer', claims['iss'], issuer);
   }
-  if (!isProved && tenant.tokenUrlOption === 'endpoints.token') {
+  if (mayContradict && tenant.tokenUrlOption === 'endpoints.token') {
     agree('the token endpoint of the issuer is', endpoint, tenant.tokenUrl, 'endpoints.token');
   }
   const suspects = discovery || NO_SUCH_ISSUER.test(text) ? ['login.issuer'] : [];
@@ -94,6 +96,7 @@ export async function authorize(diagnosis: Diagnosis, deadline: Deadline): Promi
   if (target?.origin === callback.origin && target.pathname === callback.pathname) {
     return answer(diagnosis, new URLSearchParams(`${target.search}&${target.hash.slice(1)}`));
   }
+  // Some providers redirect to the page that says what they refuse.
   const isPage = target === undefined || target.href.includes('error');
   prove(isPage, `the provider redirects to ${target?.origin}, not to redirectUri: log in once by a browser`);
   // Pages for people are answered with 200, 400, 401 or 403.
@@ -101,7 +104,7 @@ export async function authorize(diagnosis: Diagnosis, deadline: Deadline): Promi
   const message = `${reply.message}: it refuses the client, or '${browser.redirectUri}' is not registered for it`;
   const refusesRedirect = REFUSES_REDIRECT.test(reply.text);
   prove(refusesRedirect || !REFUSES_CLIENT.test(reply.text), message, 'login.clientId');
-  // Where the page does not say which, the token endpoint may tell.
+  // Where the page does not say which, the token endpoint may tell. What is proved is no finding.
   if (refusesRedirect || (await loginClient(diagnosis, deadline).then(Boolean, () => false))) {
     proved.add('login.clientId');
   }

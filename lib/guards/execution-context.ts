@@ -59,11 +59,11 @@ export function guardsOn(target: Target): readonly unknown[] {
   return reflector.get<unknown[] | undefined>(GUARDS_METADATA, target) ?? [];
 }
 
-/**
- * Results of guards in GraphQL, by field, since the fields of one request run in parallel and may be about different events; and by
- * request what our guards have set as its `exhibitorContext`: that of one field, which is not that of the others.
- */
-const results = new WeakMap<object, Partial<ExhibitorContext>>();
+/** In GraphQL by field: the fields of one request run in parallel and may be about different events. */
+const resultsByField = new WeakMap<object, Partial<ExhibitorContext>>();
+
+/** Those of one field. `request.exhibitorContext` may be one of them, which must not be read for another field. */
+const resultsOfOneField = new WeakSet<object>();
 
 /** Keeps what a guard has found: on the request, and for its field of GraphQL. */
 export function keepResults(
@@ -75,7 +75,8 @@ export function keepResults(
   request.exhibitorContext = found;
   const field = fieldOf(execution);
   if (field !== undefined) {
-    results.set(field, found).set(request, found);
+    resultsByField.set(field, found);
+    resultsOfOneField.add(found);
   }
 }
 
@@ -89,7 +90,8 @@ export function resultsIn(
   if (field === undefined) {
     return exhibitorContext;
   }
-  return results.get(field) ?? (exhibitorContext === results.get(request) ? undefined : exhibitorContext);
+  const isOfHost = exhibitorContext !== undefined && !resultsOfOneField.has(exhibitorContext);
+  return resultsByField.get(field) ?? (isOfHost ? exhibitorContext : undefined);
 }
 
 /** The `info` of a GraphQL field. */

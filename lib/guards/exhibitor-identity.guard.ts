@@ -192,9 +192,8 @@ function nobody(): ExhibitorError {
 }
 
 /**
- * A global guard leaves the routes of login and logout to their own guards: it would close the way in, and a failing lookup
- * the way out. `@AllowAnonymous(false)` on the handler wins over that. A guard that stands in `@UseGuards` of the route is not
- * global: it was asked for.
+ * A global guard leaves the routes of login and logout to their own guards: nobody could log in where a user is required, nor log out
+ * while lookups fail. `@AllowAnonymous(false)` on the handler wins over that. A guard in `@UseGuards` of the route is not global.
  */
 function isExempt(guard: ExhibitorIdentityGuard, context: ExecutionContext): boolean {
   const handler = context.getHandler();
@@ -207,7 +206,7 @@ function isAmong(guards: readonly unknown[], guard: object): boolean {
   return guards.some((one) => one === guard || one === guard.constructor);
 }
 
-/** True for a class or an instance of our guards of login, callback and logouts: those that require no user. */
+/** True for a class or an instance of our guards of login, callback and logouts. Only those that require a user have `allowsAnonymous`. */
 function isGuardOfLogins(guard: unknown): boolean {
   const prototype: unknown = typeof guard === 'function' ? guard.prototype : guard;
   return prototype instanceof RouteGuard && !('allowsAnonymous' in prototype);

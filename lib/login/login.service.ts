@@ -89,7 +89,7 @@ export class LoginService {
     tenantKey: string | undefined,
     getTarget: () => Promise<LoginTarget>,
   ): Promise<string> {
-    // One that no page could follow, as one that an image of a page starts, would only replace a pending login.
+    // An image or a script cannot show the page of the provider: its login would only replace a pending one.
     if (!mayShowPage(http) || (isInForeignFrame(http) && this.#cookies.sameSite !== 'none')) {
       throw new ExhibitorError('invalid_argument', 'a login starts by navigating to this address');
     }

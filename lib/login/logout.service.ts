@@ -91,7 +91,7 @@ export class LogoutService {
     const tenants = addressed.length > 0 ? addressed : [await this.tenants.resolve(await tenantKey())];
     const results = await Promise.allSettled(tenants.map((tenant) => this.#record(tenant, token)));
     const taken = results.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
-    const failures = results.flatMap((one) => (one.status === 'rejected' ? [one.reason as unknown] : []));
+    const failures: unknown[] = results.flatMap((one) => (one.status === 'rejected' ? [one.reason] : []));
     // Where the keys of one cannot be read, the provider must send the token again. Refusals count where no tenant accepts the token.
     const refused = taken.length === 0 ? failures[0] : undefined;
     const failure = failures.find((error) => !isRefusal(error)) ?? refused;
@@ -164,7 +164,7 @@ function readLogoutToken({ request: { method, body } }: HttpContext): string {
   throw new LoginFailedError('token_type', 'the request has no logout_token');
 }
 
-/** The token is not for this tenant. It may be for another one of the same issuer and client. */
+/** True where a tenant refuses the token. Another one of the same issuer and client may accept it. */
 function isRefusal(error: unknown): boolean {
   return error instanceof LoginFailedError && error.reason !== 'provider';
 }

@@ -115,7 +115,7 @@ export class PendingLogins {
   }
 }
 
-/** The cookie of a state. The first character of one that is not ours may name a cookie that no login has set. */
+/** The cookie that the first character of a state names. That of a forged state may name none of ours. */
 function cookieOf(state: string): OwnCookie {
   return `login-${state.slice(0, 1)}`;
 }

@@ -67,7 +67,7 @@ export class OpenIdProvider {
     this.#keys = new PublishedDocuments(clock, deadlines, transport);
   }
 
-  /** The URL of what every provider has. */
+  /** As {@link findUrl}, of what every provider has. */
   async urlOf(tenant: Tenant, name: 'authorize' | 'token' | 'keys', deadline: Deadline): Promise<string> {
     const url = await this.findUrl(tenant, name, deadline);
     return url ?? this.#refuse(tenant, 'metadata', unusableUrl(MEMBERS[name]));
@@ -106,7 +106,11 @@ export class OpenIdProvider {
     return (await this.#metadataOf(tenant, deadline)).sendsIss;
   }
 
-  /** The keys of the provider; those that are newer than `useless` ones, none of which verifies a token, if there are any. */
+  /**
+   * The keys of the provider.
+   *
+   * @param useless keys of which none verified a token. They are answered once more where there are no newer ones
+   */
   async keysOf(tenant: Tenant, deadline: Deadline, useless?: KeySet): Promise<KeySet> {
     const source: KeySource = tenant.login?.keys ?? {
       kind: 'url',
@@ -117,6 +121,7 @@ export class OpenIdProvider {
         // It has no `kid`: it is the key for every `kid`.
         return { keys: [source.key], kids: new Set(), getKey: () => source.key };
       }
+      // Keys of the options are parsed once, as those that are fetched.
       const jwks = source.kind === 'jwks' ? source.jwks : await this.get(tenant, 'keys', source.url, limit);
       const expected = `a JWKS of at most ${MOST_KEYS} keys, one of them a public signing key`;
       return (await keySetOf(jwks)) ?? this.#refuse(tenant, 'keys', { reason: 'provider', expected });
@@ -159,7 +164,7 @@ export class OpenIdProvider {
   /** Tells the operator why a reply cannot be used. */
   #refuse(tenant: Tenant, operation: keyof typeof NAMES, refusal: Refusal): never {
     const { reason, option, expected, received } = refusal;
-    // They decide where it is read.
+    // Those that decide which address is read.
     const options = {
       keys: [tenant.keysOption],
       metadata: ['login.issuer', 'login.discovery'],

@@ -14,9 +14,8 @@ const FRESH = 600_000;
 const LAST_GOOD = 86_400_000;
 
 /**
- * Time in ms without fetches after one that failed, and after one because the document was of no use: any token can cause such a
- * fetch, so that forged tokens must not cause a flood of them. Other fetches cause no pause: what changes right after them must be
- * found at once.
+ * Time in ms without fetches after one that failed, and after one for a document of no use, which any forged token causes. After other
+ * fetches there is none: a key that is rotated right after them is found at once.
  */
 const PAUSE = 30_000;
 
@@ -25,9 +24,9 @@ const MOST = 10_000;
 
 interface Published<T> {
   good?: { value: T; fetchedAt: number };
-  /** Under way, or done. */
+  /** Under way, or done: until the next one, all callers get what it answers, or its error. */
   lastFetch?: Promise<T>;
-  /** There is none before: while one is under way, and in the pause after it. */
+  /** No fetch starts before: `Infinity` while one is under way, then the end of its pause, if any. */
   nextFetchAt: number;
 }
 
@@ -44,7 +43,7 @@ export class PublishedDocuments<T> {
   /**
    * The document, fetched where it is not fresh, once for all callers; the last good one where that fails.
    *
-   * @param useless a document of no use to the caller: it is fetched again, even if it is fresh
+   * @param useless a document of no use to the caller: it is fetched again, even if it is fresh. In a pause it is answered once more
    */
   async read(
     name: string,
@@ -53,13 +52,7 @@ export class PublishedDocuments<T> {
     fetch: (limit: Deadline) => Promise<T>,
     useless?: T,
   ): Promise<T> {
-    // What a proxy of one tenant answers is not for the others.
-    const dispatcher = this.transport.dispatcherOf(tenant) ?? this;
-    const documents =
-      this.#byDispatcher.get(dispatcher) ?? createCache<Published<T>>(this.clock, { max: MOST });
-    this.#byDispatcher.set(dispatcher, documents);
-    const known: Published<T> = documents.get(name) ?? { nextFetchAt: 0 };
-    documents.set(name, known);
+    const known = this.#entryOf(name, tenant);
     const now = this.clock.now();
     const good = known.good && now < known.good.fetchedAt + LAST_GOOD ? known.good : undefined;
     const isUseless = useless !== undefined && good?.value === useless;
@@ -80,6 +73,17 @@ export class PublishedDocuments<T> {
       }
       throw errorOf(tenant, error);
     }
+  }
+
+  /** Entries of different dispatchers are apart: what a proxy of one tenant answers is not for the others. */
+  #entryOf(name: string, tenant: Tenant): Published<T> {
+    const dispatcher = this.transport.dispatcherOf(tenant) ?? this;
+    const documents =
+      this.#byDispatcher.get(dispatcher) ?? createCache<Published<T>>(this.clock, { max: MOST });
+    this.#byDispatcher.set(dispatcher, documents);
+    const known: Published<T> = documents.get(name) ?? { nextFetchAt: 0 };
+    documents.set(name, known);
+    return known;
   }
 
   async #keep(known: Published<T>, fetching: Promise<T>, isUseless: boolean): Promise<T> {

@@ -68,6 +68,7 @@ export class TokenValidator {
 
   /** As {@link validate}, for tokens of every use: their signature, then their claims. @internal */
   async verify(tenant: Tenant, given: GivenToken, deadline: Deadline): Promise<VerifiedToken> {
+    // First: where an option is missing, no keys are fetched.
     const rules = rulesFor(given, tenant);
     const verified = await this.#verifySignature(tenant, given.token, deadline);
     if (verified === undefined) {
@@ -82,7 +83,7 @@ export class TokenValidator {
 
   /**
    * `undefined` where no key has signed the token. Keys are fetched again where they have no key of this `kid`; without `kid`, where
-   * none fits the signature. A token that no key could verify makes nobody fetch keys.
+   * none fits the signature. A header that is unreadable, or whose `alg` is not listed, causes no fetch.
    */
   async #verifySignature(
     tenant: Tenant,

@@ -35,34 +35,37 @@ export class UserInfo {
     const rules = loginOf(tenant);
     const subject = String(token.sub);
     const ofToken = contactEmail([token], rules);
-    // Userinfo may have the address, or say that it is verified. It cannot mend an address that the token denies.
+    // Userinfo may have the address, or say that it is verified. It cannot overrule `email_verified: false` of the token.
     const isNeeded = 'reason' in ofToken && (ofToken.reason === 'email_missing' || !isDenied(token));
-    const url = isNeeded ? await this.provider.findUrl(tenant, 'userinfo', deadline) : undefined;
-    const headers = { authorization: `Bearer ${accessToken}` };
-    const userinfo =
-      url === undefined ? undefined : await this.provider.get(tenant, 'userinfo', url, deadline, headers);
+    const userinfo = isNeeded ? await this.#fetch(tenant, accessToken, deadline) : undefined;
     // OIDC Core §5.3.2.
     if (userinfo !== undefined && userinfo['sub'] !== subject) {
       throw new LoginFailedError('subject', 'userinfo names another subject', { tenant: tenant.key });
     }
     const contact = userinfo === undefined ? ofToken : contactEmail([token, userinfo], rules);
-    if ('reason' in contact) {
-      if (contact.reason === 'email_missing') {
-        // The provider sends none to this client, or this account has none.
-        this.log.report(tenant, {
-          cause: 'email_missing',
-          options: ['login.scope', 'login.emailClaim'],
-          message:
-            'a user is refused (email_missing): neither the token nor userinfo has an address that can be looked up',
-          expected: `claim ${rules.emailClaim}, which the provider sends to this client`,
-          received: `claims ${described(Object.keys({ ...token, ...userinfo }))}`,
-        });
-      }
-      throw new LoginFailedError(contact.reason, `the token is refused: ${contact.reason}`, {
-        tenant: tenant.key,
+    if ('email' in contact) {
+      return { subject, email: contact.email, claims: userClaims(token, userinfo) };
+    }
+    const { reason } = contact;
+    if (reason === 'email_missing') {
+      // The provider sends none to this client, or this account has none.
+      this.log.report(tenant, {
+        cause: reason,
+        options: ['login.scope', 'login.emailClaim'],
+        message:
+          'a user is refused (email_missing): neither the token nor userinfo has an address that can be looked up',
+        expected: `claim ${rules.emailClaim}, which the provider sends to this client`,
+        received: `claims ${described(Object.keys({ ...token, ...userinfo }))}`,
       });
     }
-    return { subject, email: contact.email, claims: userClaims(token, userinfo) };
+    throw new LoginFailedError(reason, `the token is refused: ${reason}`, { tenant: tenant.key });
+  }
+
+  /** `undefined` where the provider has no such endpoint. */
+  async #fetch(tenant: Tenant, accessToken: string, deadline: Deadline): Promise<Claims | undefined> {
+    const url = await this.provider.findUrl(tenant, 'userinfo', deadline);
+    const headers = { authorization: `Bearer ${accessToken}` };
+    return url === undefined ? undefined : this.provider.get(tenant, 'userinfo', url, deadline, headers);
   }
 }
 
@@ -91,7 +94,7 @@ function isVerified({ email, email_verified: flag }: Claims, address: string): b
   return email === address && (flag === true || flag === 'true');
 }
 
-/** True for claims that deny their address: no other source can mend that. */
+/** `email_verified: false`, which no other source overrules. */
 function isDenied({ email_verified: flag }: Claims): boolean {
   return String(flag) === 'false';
 }

@@ -173,7 +173,7 @@ function parseContent(unsealed: Unsealed | undefined): OpenedCookie | undefined 
     return undefined;
   }
   const { until } = unsealed;
-  // Of the version before: sealed until the end of the login, with the end of the identity inside.
+  // A cookie of the version before has no `endsAt`: its seal ends with the login, and has the end of the identity inside.
   const { endsAt = until } = value;
   const identity = parseIdentity(value['identity']);
   return identity && typeof endsAt === 'number'

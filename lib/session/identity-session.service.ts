@@ -119,7 +119,7 @@ export class IdentitySession {
     http.request.user = undefined;
   }
 
-  /** It replaces that of the former login. One that is too large is not kept. */
+  /** Replaces the ID token of the former login. One that is too large is not kept. */
   async #keepIdToken(
     http: HttpContext,
     { login }: Tenant,

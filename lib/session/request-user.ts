@@ -23,12 +23,8 @@ const sessions = new WeakMap<object, SessionState>();
  * earlier guard of the request has set stays.
  */
 export function setUser({ request }: HttpContext, session: SessionState): ExhibitorIdentity {
-  const { identity, mode } = session;
   const { user } = request;
-  const before = isIdentity(user) ? sessions.get(user) : undefined;
-  const isSame =
-    before?.mode === mode && before.identity.id === identity.id && before.tenant === session.tenant;
-  const own = isSame && isIdentity(user) ? user : { ...identity };
+  const own = isIdentity(user) && isSame(sessions.get(user), session) ? user : { ...session.identity };
   // Those in the session of a host must not become read-only.
   if (!Object.isFrozen(own.claims)) {
     own.claims = frozenCopy(own.claims);
@@ -36,6 +32,10 @@ export function setUser({ request }: HttpContext, session: SessionState): Exhibi
   sessions.set(own, session);
   request.user = own;
   return own;
+}
+
+function isSame(before: SessionState | undefined, { identity, tenant, mode }: SessionState): boolean {
+  return before?.mode === mode && before.identity.id === identity.id && before.tenant === tenant;
 }
 
 /** The session of a user whom a guard has set as `request.user`. */
