@@ -15,7 +15,8 @@ import { loadSnippets } from '../support/snippets.js';
 import { stall } from '../support/faults.js';
 import { pause } from '../support/wait.js';
 
-const FAILING = { kind: 'status', status: 503 } as const;
+// A request that was sent opens no circuit, also where the reply asks for a pause.
+const FAILING = { kind: 'status', status: 503, headers: { 'retry-after': '60' } } as const;
 
 const { HealthModule } = await loadSnippets<{ HealthModule: Type }>('health.md', 'health');
 const sandbox = await useSandbox();

@@ -171,6 +171,7 @@ describe('the recipe of docs/observability.md', () => {
     sandbox.failNext('lookup', { kind: 'status', status: 503 });
     await sam.visit(`${host.url}${failing}`);
     await sam.visit(`${host.url}/mine?eventId=world-2026`);
+    await sam.visit(`${host.url}/auth/callback?state=of-no-login`);
     await host.close();
     await metering.forceFlush();
 
@@ -197,16 +198,14 @@ describe('the recipe of docs/observability.md', () => {
     expect(wire.filter(({ parentSpanContext }) => !spanNames.has(parentSpanContext?.spanId))).toEqual([]);
 
     const tenant = 'default';
-    expect(pointsOf('nestjs_exhibitor.tokens')).toStrictEqual(
-      ['fetched', 'shared', 'hit'].map((outcome) => ({ tenant, outcome, count: 1 })),
-    );
+    const once = (...outcomes: string[]) => outcomes.map((outcome) => ({ tenant, outcome, count: 1 }));
+    expect(pointsOf('nestjs_exhibitor.tokens')).toStrictEqual(once('fetched', 'shared', 'hit'));
     expect(pointsOf('nestjs_exhibitor.lookups')).toEqual([
       { tenant, outcome: 'miss', count: 4 },
       { tenant, outcome: 'hit', count: 1 },
     ]);
-    expect(pointsOf('nestjs_exhibitor.logins')).toStrictEqual(
-      ['started', 'succeeded'].map((outcome) => ({ tenant, outcome, count: 1 })),
-    );
+    const refused = { outcome: 'failed', reason: 'state', count: 1 };
+    expect(pointsOf('nestjs_exhibitor.logins')).toStrictEqual([...once('started', 'succeeded'), refused]);
     const lookup = {
       tenant,
       'http.request.method': 'GET',
