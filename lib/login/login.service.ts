@@ -26,7 +26,6 @@ import {
   createPendingLogin,
   PendingLogins,
   providerDigest,
-  startedLogin,
   type PendingLogin,
   type StartedLogin,
 } from './pending-login.js';
@@ -126,7 +125,8 @@ export class LoginService {
   ): Promise<SessionState> {
     try {
       const { pending, parameters } = await this.#match(http, getPath);
-      onMatched(startedLogin(pending));
+      // No more of it: a host must not see its secrets.
+      onMatched({ tenant: pending.tenant, eventId: pending.eventId, returnTo: pending.returnTo });
       await this.#spend(http, pending, parameters);
       const tenant = await this.tenants.get(pending.tenant);
       // A key may be given to another provider or client meanwhile; another host with the same `secrets` may have a larger `maxAge`.
