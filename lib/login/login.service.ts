@@ -1,5 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { publish, type LoginMessage } from '../diagnostics/channels.js';
+import { publish } from '../diagnostics/channels.js';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { LoginFailedError } from '../errors/login-failed.error.js';
@@ -142,7 +142,11 @@ export class LoginService {
       publish('login', () => ({ tenant: tenant.key, outcome: 'succeeded' }));
       return state;
     } catch (error) {
-      publish('login', () => failureMessage(error));
+      publish('login', () => ({
+        outcome: 'failed',
+        ...(isExhibitorError(error) && error.tenant !== undefined && { tenant: error.tenant }),
+        ...(error instanceof LoginFailedError && { reason: error.reason }),
+      }));
       throw error;
     }
   }
@@ -183,14 +187,4 @@ export class LoginService {
       throw new LoginFailedError('state', ADVICE, { tenant: pending.tenant });
     }
   }
-}
-
-function failureMessage(error: unknown): LoginMessage {
-  const tenant = isExhibitorError(error) ? error.tenant : undefined;
-  const reason = error instanceof LoginFailedError ? error.reason : undefined;
-  return {
-    outcome: 'failed',
-    ...(tenant === undefined ? {} : { tenant }),
-    ...(reason === undefined ? {} : { reason }),
-  };
 }
