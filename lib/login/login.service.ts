@@ -21,7 +21,7 @@ import { Clock } from '../time/clock.js';
 import { Deadlines } from '../time/deadline.js';
 import { fitsLogin, readCallback, type CallbackParameters } from './callback-parameters.js';
 import { CallbackVerifier } from './callback-verifier.service.js';
-import { authorizationUrl, checkLoginParameters, smallerAge } from './exhibitor.strategy.js';
+import { authorizationUrl, checkLoginParameters } from './exhibitor.strategy.js';
 import {
   createPendingLogin,
   PendingLogins,
@@ -97,6 +97,7 @@ export class LoginService {
     const target = await getTarget();
     const eventId = target.eventId === undefined ? undefined : checkEventId(target.eventId);
     const parameters = checkLoginParameters(target.parameters, tenant.key);
+    const ages = [login.maxAge, parameters.maxAge].filter((age) => age !== undefined);
     const start = {
       tenant: tenant.key,
       provider: providerDigest(login),
@@ -104,7 +105,7 @@ export class LoginService {
       responseType: login.responseType,
       eventId,
       returnTo: safeReturnTo(target.returnTo),
-      maxAge: smallerAge(login.maxAge, parameters.maxAge),
+      maxAge: ages.length === 0 ? undefined : Math.min(...ages),
       former: await this.session.former(http),
     };
     const digit = this.#pending.chooseDigit(http, login, this.clock.random());
