@@ -33,13 +33,14 @@ const MEMBERS: Readonly<Record<EndpointName | 'keys', string>> = {
   keys: 'jwks_uri',
 };
 
-/** The metadata of a provider, as far as it is used. It never adds algorithms or kinds of client authentication. */
-interface Metadata {
-  /** As published: one is checked when it is needed. */
-  urls: Readonly<Partial<Record<keyof typeof MEMBERS, unknown>>>;
-  /** True where every authorization response has an `iss` (RFC 9207 §3). */
-  sendsIss: boolean;
-}
+/** True where every authorization response has an `iss` (RFC 9207 §3). */
+const SENDS_ISS = 'authorization_response_iss_parameter_supported';
+
+/**
+ * The members that are used, as published: one is checked when it is needed. They never add algorithms or kinds of client
+ * authentication.
+ */
+type Metadata = Readonly<Record<string, unknown>>;
 
 /**
  * Addresses and keys of a tenant's provider: those of the options; with `login.discovery` those of the provider's metadata
@@ -84,8 +85,7 @@ export class OpenIdProvider {
         return set ?? tenant.defaultEndpoint(name);
       }
     }
-    const { urls } = await this.#metadataOf(tenant, deadline);
-    const published = urls[name] ?? undefined;
+    const published = (await this.#metadataOf(tenant, deadline))[MEMBERS[name]] ?? undefined;
     if (published === undefined) {
       return undefined;
     }
@@ -103,7 +103,7 @@ export class OpenIdProvider {
     if (requireIss !== undefined || discovery !== true) {
       return requireIss === true;
     }
-    return (await this.#metadataOf(tenant, deadline)).sendsIss;
+    return (await this.#metadataOf(tenant, deadline))[SENDS_ISS] === true;
   }
 
   /** The keys of the provider; those that are newer than `useless` ones, none of which verifies a token, if there are any. */
@@ -134,8 +134,8 @@ export class OpenIdProvider {
         const received = `issuer ${described(body['issuer'])}`;
         return this.#refuse(tenant, 'metadata', { reason: 'issuer', expected: `issuer ${issuer}`, received });
       }
-      const urls = Object.fromEntries(Object.entries(MEMBERS).map(([name, member]) => [name, body[member]]));
-      return { urls, sendsIss: body['authorization_response_iss_parameter_supported'] === true };
+      const used = [...Object.values(MEMBERS), SENDS_ISS];
+      return Object.fromEntries(used.map((member) => [member, body[member]]));
     };
     return this.#metadata.read(issuer, tenant, deadline, fetch);
   }
