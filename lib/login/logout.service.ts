@@ -89,14 +89,13 @@ export class LogoutService {
     const token = readLogoutToken(http);
     const addressed = this.#addresseesOf(token);
     const tenants = addressed.length > 0 ? addressed : [await this.tenants.resolve(await tenantKey())];
-    const results = await Promise.allSettled(tenants.map((tenant) => this.#record(tenant, token)));
-    const taken = results.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
-    const failures = results.flatMap((one) => (one.status === 'rejected' ? [one.reason as unknown] : []));
     // Where the keys of one cannot be read, the provider must send the token again. Refusals count where no tenant accepts the token.
-    const refused = taken.length === 0 ? failures[0] : undefined;
-    const failure = failures.find((error) => !isRefusal(error)) ?? refused;
-    if (failure !== undefined) {
-      throw failure;
+    const results = await Promise.all(
+      tenants.map((tenant) => this.#record(tenant, token).catch(refusalOrThrow)),
+    );
+    const taken = results.filter((one) => typeof one === 'boolean');
+    if (taken.length === 0) {
+      throw results[0];
     }
     return !taken.includes(false);
   }
@@ -164,7 +163,10 @@ function readLogoutToken({ request: { method, body } }: HttpContext): string {
   throw new LoginFailedError('token_type', 'the request has no logout_token');
 }
 
-/** The token is not for this tenant. It may be for another one of the same issuer and client. */
-function isRefusal(error: unknown): boolean {
-  return error instanceof LoginFailedError && error.reason !== 'provider';
+/** The refusal of a token that is not for this tenant. It may be for another one of the same issuer and client. */
+function refusalOrThrow(error: unknown): LoginFailedError {
+  if (error instanceof LoginFailedError && error.reason !== 'provider') {
+    return error;
+  }
+  throw error;
 }
