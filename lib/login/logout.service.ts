@@ -30,7 +30,7 @@ const MAX_LENGTH = 16_384;
  */
 @Injectable()
 export class LogoutService {
-  readonly #settings: ExhibitorSettings;
+  readonly #trustedOrigins: ExhibitorSettings['trustedOrigins'];
 
   constructor(
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
@@ -42,12 +42,7 @@ export class LogoutService {
     @Inject(Clock) private readonly clock: Clock,
     @Inject(Deadlines) private readonly deadlines: Deadlines,
   ) {
-    this.#settings = settings;
-  }
-
-  /** True where logouts at the provider are looked for. */
-  get hearsProvider(): boolean {
-    return this.#settings.logoutCheck.provider;
+    this.#trustedOrigins = settings.trustedOrigins;
   }
 
   /**
@@ -58,7 +53,7 @@ export class LogoutService {
    */
   async end(http: HttpContext, removeIdentity: () => void | Promise<void>): Promise<string | undefined> {
     const departing = await this.session.departing(http);
-    if (isCrossSiteRequest(http, departing?.redirectUri, this.#settings.trustedOrigins)) {
+    if (isCrossSiteRequest(http, departing?.redirectUri, this.#trustedOrigins)) {
       throw new ExhibitorError('invalid_argument', 'a logout must come from this site');
     }
     await this.session.forget(http, removeIdentity);
