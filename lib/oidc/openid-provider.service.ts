@@ -24,7 +24,10 @@ const NAMES = {
   userinfo: 'userinfo',
 } as const;
 
-/** Members of the metadata that are used (OpenID Connect Discovery 1.0 §3, RP-Initiated Logout 1.0 §2.1). */
+/**
+ * Members of the metadata that are used (OpenID Connect Discovery 1.0 §3, RP-Initiated Logout 1.0 §2.1). They never add algorithms or
+ * kinds of client authentication.
+ */
 const MEMBERS: Readonly<Record<EndpointName | 'keys', string>> = {
   authorize: 'authorization_endpoint',
   token: 'token_endpoint',
@@ -36,10 +39,7 @@ const MEMBERS: Readonly<Record<EndpointName | 'keys', string>> = {
 /** True where every authorization response has an `iss` (RFC 9207 §3). */
 const SENDS_ISS = 'authorization_response_iss_parameter_supported';
 
-/**
- * The members that are used, as published: one is checked when it is needed. They never add algorithms or kinds of client
- * authentication.
- */
+/** These members as published: an address is checked when it is needed. */
 type Metadata = Readonly<Record<string, unknown>>;
 
 /**
@@ -134,8 +134,7 @@ export class OpenIdProvider {
         const received = `issuer ${described(body['issuer'])}`;
         return this.#refuse(tenant, 'metadata', { reason: 'issuer', expected: `issuer ${issuer}`, received });
       }
-      const used = [...Object.values(MEMBERS), SENDS_ISS];
-      return Object.fromEntries(used.map((member) => [member, body[member]]));
+      return Object.fromEntries([...Object.values(MEMBERS), SENDS_ISS].map((name) => [name, body[name]]));
     };
     return this.#metadata.read(issuer, tenant, deadline, fetch);
   }
