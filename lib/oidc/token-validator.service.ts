@@ -10,7 +10,7 @@ import { Clock } from '../time/clock.js';
 import { Deadlines, type Deadline } from '../time/deadline.js';
 import { logoutTokenFailure } from './logout-token.js';
 import { OpenIdProvider } from './openid-provider.service.js';
-import { accessTokenFailure, described, idTokenFailure, type IdTokenExpectation } from './check-claims.js';
+import { accessTokenFailure, described, idTokenFailure, issuerFailure } from './check-claims.js';
 import { unverified, verifyToken, type VerifiedToken } from './verify-signature.js';
 
 /** Options of {@link TokenValidator.validate}. */
@@ -24,9 +24,12 @@ export interface ValidateOptions {
 }
 
 /** What is validated, and what it must fit. */
-export interface GivenToken extends Pick<IdTokenExpectation, 'nonce' | 'maxAge'> {
+export interface GivenToken {
   use: 'id_token' | 'access_token' | 'logout_token';
   token: string;
+  nonce?: string | undefined;
+  /** Of this login, in seconds. Default: the option. */
+  maxAge?: number | undefined;
   /** True for a token that the provider answered to a request of ours. A browser or another client may have made up any other. */
   isFromProvider?: boolean;
 }
@@ -73,7 +76,8 @@ export class TokenValidator {
     if (verified === undefined) {
       throw this.#refused(tenant, given, signatureRefusal(given.token, tenant), false);
     }
-    const refusal = rules(verified, this.clock.epochMs() / 1000);
+    const now = this.clock.epochMs() / 1000;
+    const refusal = issuerFailure(verified.payload, loginOf(tenant).issuer) ?? rules(verified, now);
     if (refusal !== undefined) {
       throw this.#refused(tenant, given, refusal, true);
     }
