@@ -79,11 +79,8 @@ export class OpenIdProvider {
    * those for URLs of the options, since secrets and codes are sent there.
    */
   async findUrl(tenant: Tenant, name: keyof typeof MEMBERS, deadline: Deadline): Promise<string | undefined> {
-    if (name !== 'keys') {
-      const set = tenant.settings.endpoints?.[name];
-      if (set !== undefined || tenant.login?.discovery !== true) {
-        return set ?? tenant.defaultEndpoint(name);
-      }
+    if (name !== 'keys' && tenant.endpointOption(name) !== 'login.discovery') {
+      return tenant.endpointUrl(name);
     }
     const published = (await this.#metadataOf(tenant, deadline))[MEMBERS[name]] ?? undefined;
     if (published === undefined) {
