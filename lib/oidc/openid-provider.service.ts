@@ -7,6 +7,7 @@ import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.j
 import type { ExhibitorSettings } from '../options/exhibitor-settings.js';
 import { MOST_KEYS, type KeySource } from '../options/key-source.js';
 import { endpointUrl, isAllowedUrl } from '../options/value-schemas.js';
+import { addressOption } from '../problems/address-problems.js';
 import type { Refusal } from '../problems/problem.interface.js';
 import { ProblemLog } from '../problems/problem-log.service.js';
 import { loginOf, type EndpointName, type Tenant } from '../tenants/tenant.js';
@@ -155,15 +156,11 @@ export class OpenIdProvider {
   /** Tells the operator why a reply cannot be used. */
   #refuse(tenant: Tenant, operation: keyof typeof NAMES, refusal: Refusal): never {
     const { reason, option, expected, received } = refusal;
-    // They decide where it is read.
-    const options = {
-      keys: [tenant.keysOption],
-      metadata: ['login.issuer', 'login.discovery'],
-      userinfo: [tenant.endpointOption('userinfo')],
-    };
+    const address = addressOption(tenant, operation);
+    const options = operation === 'metadata' ? [address, 'login.discovery'] : [address];
     this.log.report(tenant, {
       cause: `${operation} ${expected}`,
-      options: option === undefined ? options[operation] : [option],
+      options: option === undefined ? options : [option],
       message: `${NAMES[operation]} cannot be used`,
       expected,
       received,
