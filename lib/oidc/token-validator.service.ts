@@ -74,14 +74,11 @@ export class TokenValidator {
     const rules = rulesFor(given, tenant);
     const verified = await this.#verifySignature(tenant, given.token, deadline);
     if (verified === undefined) {
-      throw this.#refused(tenant, given, signatureRefusal(given.token, tenant), false);
+      return this.#refuse(tenant, given, signatureRefusal(given.token, tenant));
     }
     const now = this.clock.epochMs() / 1000;
     const refusal = issuerFailure(verified.payload, loginOf(tenant).issuer) ?? rules(verified, now);
-    if (refusal !== undefined) {
-      throw this.#refused(tenant, given, refusal, true);
-    }
-    return verified;
+    return refusal === undefined ? verified : this.#refuse(tenant, given, refusal);
   }
 
   /**
@@ -108,13 +105,12 @@ export class TokenValidator {
     return newer === keys ? undefined : verifyToken(token, newer.getKey, algorithms);
   }
 
-  /** @param isSigned false where nothing in the token is verified: unless it is from the provider, a client may have made it up */
-  #refused(
+  #refuse(
     tenant: Tenant,
     { use, isFromProvider = false }: GivenToken,
     { reason, option, expected, received }: Refusal,
-    isSigned: boolean,
-  ): LoginFailedError {
+  ): never {
+    const isSigned = reason !== 'signature' && reason !== 'algorithm';
     // Clients send expired tokens all the time.
     const isUsual = !isFromProvider && (reason === 'expired' || reason === 'issued');
     if (option !== undefined && !isUsual) {
@@ -124,10 +120,11 @@ export class TokenValidator {
         message: `the ${NAMES[use]} is refused (${reason})`,
         expected,
         received,
+        // A client may have made it up.
         isUnverified: !isSigned && !isFromProvider,
       });
     }
-    return new LoginFailedError(reason, `the token is refused: ${reason}`, { tenant: tenant.key });
+    throw new LoginFailedError(reason, `the token is refused: ${reason}`, { tenant: tenant.key });
   }
 }
 
