@@ -5,7 +5,6 @@ import type { AxiosInstance } from 'axios';
 import { Agent, request } from 'undici';
 import { ExhibitorModule } from '../exhibitor.module.js';
 import { checkLookupFilter } from '../exhibitors/call-options.schema.js';
-import { isRecord } from '../model/json-values.js';
 import { hideSecrets } from '../model/untrusted-text.js';
 import { CHECKED_OPTIONS, checkOptions, SINGLE_TENANT } from '../options/check-options.js';
 import { shownUrl } from '../problems/address-problems.js';
@@ -16,6 +15,7 @@ import { Tenant } from '../tenants/tenant.js';
 import { withTimeout } from '../time/deadline.js';
 import { Transport } from '../transport/transport.service.js';
 import { errorCode } from '../transport/wire/network-errors.js';
+import { parseRecord } from '../transport/wire/reply-body.js';
 import { prove, type DiagnosisHints, type Finding } from './finding.js';
 
 export type Json = Readonly<Record<string, unknown>>;
@@ -101,12 +101,13 @@ export class Diagnosis {
     const dispatcher =
       context.get(Transport).dispatcherOf(tenant) ?? new Agent({ pipelining: 0, maxResponseSize });
     const signal = AbortSignal.any([limit, hints.signal ?? limit]);
-    const headers = { accept: 'application/json', 'user-agent': 'nestjs-exhibitor', ...own };
+    const sent = { accept: 'application/json', 'user-agent': 'nestjs-exhibitor', ...own };
     try {
-      const reply = await request(url, { headers, dispatcher, signal });
-      const received = { status: reply.statusCode, headers: reply.headers, receivedAt: Date.now() };
-      const text = await reply.body.text().catch(() => '');
-      return { ...received, text, json: jsonIn(text), message: `${address} answers ${received.status}` };
+      const { statusCode: status, headers, body } = await request(url, { headers: sent, dispatcher, signal });
+      const receivedAt = Date.now();
+      const text = await body.text().catch(() => '');
+      const json = parseRecord(Buffer.from(text));
+      return { status, headers, text, json, receivedAt, message: `${address} answers ${status}` };
     } catch (error) {
       const message = `${address}: ${limit.aborted ? 'no answer in time' : errorCode(error)}`;
       return { status: 0, headers: {}, text: '', json: {}, receivedAt: 0, message };
@@ -159,13 +160,4 @@ export async function begin(given: Json, hints: DiagnosisHints): Promise<Diagnos
 /** As {@link prove}. A 429 and a 5xx say nothing of the options. */
 export function proveReply({ status, message }: Probed, isExpected: boolean, ...options: string[]): void {
   prove(isExpected, message, ...(status === 429 || status >= 500 ? [] : options));
-}
-
-function jsonIn(text: string): Json {
-  try {
-    const json: unknown = JSON.parse(text);
-    return isRecord(json) ? json : {};
-  } catch {
-    return {};
-  }
 }

@@ -21,7 +21,7 @@ const HEADERS = { 'Cache-Control': 'no-store' };
 export class ExhibitorBackChannelLogoutGuard extends RouteGuard {
   constructor(@Optional() @Inject(ExhibitorGuardServices) services?: ExhibitorGuardServices) {
     super(services);
-    if (!RouteGuard.servicesOf(this).logout.hearsProvider) {
+    if (!RouteGuard.servicesOf(this).settings().logoutCheck.provider) {
       const expected =
         'must be true where ExhibitorBackChannelLogoutGuard is used: no guard looks for its logouts';
       throw new ConfigurationError([{ path: 'logoutCheck.provider', expected }]);

@@ -23,7 +23,7 @@ import type { Deadline } from '../time/deadline.js';
 import { presentableError } from '../tokens/token-reply.js';
 import type { CallbackParameters } from './callback-parameters.js';
 import { CodeExchange } from './code-exchange.service.js';
-import { startedLogin, type PendingLogin } from './pending-login.js';
+import type { PendingLogin } from './pending-login.js';
 
 /** Reasons of their own: what a user did, or what `prompt=none` cannot do (OIDC Core §3.1.2.6). */
 const REASON_BY_ERROR = new Map<string, LoginFailureReason>([
@@ -136,7 +136,7 @@ export class CallbackVerifier {
 
   #identityOf(
     tenant: Tenant,
-    pending: PendingLogin,
+    { eventId, returnTo }: PendingLogin,
     { iat, sid }: JWTPayload,
     user: VerifiedUser,
   ): ExhibitorIdentity {
@@ -146,7 +146,9 @@ export class CallbackVerifier {
       id: randomUUID(),
       issuer,
       ...user,
-      ...startedLogin(pending),
+      tenant: tenant.key,
+      eventId,
+      returnTo,
       tenantId: tenant.tenantId,
       clientId,
       redirectUri,

@@ -53,12 +53,6 @@ export function checkLoginParameters(value: unknown, tenant: string): LoginParam
   return output;
 }
 
-/** The smaller of two ages; `undefined` is no limit. */
-export function smallerAge(one = Infinity, other = Infinity): number | undefined {
-  const smaller = Math.min(one, other);
-  return smaller === Infinity ? undefined : smaller;
-}
-
 /** The address to which the browser is redirected: the authorization endpoint of the provider, with the request. */
 export async function authorizationUrl(
   login: BrowserLogin,

@@ -1,5 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { publish, type LoginMessage } from '../diagnostics/channels.js';
+import { publish } from '../diagnostics/channels.js';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { LoginFailedError } from '../errors/login-failed.error.js';
@@ -21,12 +21,11 @@ import { Clock } from '../time/clock.js';
 import { Deadlines } from '../time/deadline.js';
 import { fitsLogin, readCallback, type CallbackParameters } from './callback-parameters.js';
 import { CallbackVerifier } from './callback-verifier.service.js';
-import { authorizationUrl, checkLoginParameters, smallerAge } from './exhibitor.strategy.js';
+import { authorizationUrl, checkLoginParameters } from './exhibitor.strategy.js';
 import {
   createPendingLogin,
   PendingLogins,
   providerDigest,
-  startedLogin,
   type PendingLogin,
   type StartedLogin,
 } from './pending-login.js';
@@ -98,6 +97,7 @@ export class LoginService {
     const target = await getTarget();
     const eventId = target.eventId === undefined ? undefined : checkEventId(target.eventId);
     const parameters = checkLoginParameters(target.parameters, tenant.key);
+    const ages = [login.maxAge, parameters.maxAge].filter((age) => age !== undefined);
     const start = {
       tenant: tenant.key,
       provider: providerDigest(login),
@@ -105,7 +105,7 @@ export class LoginService {
       responseType: login.responseType,
       eventId,
       returnTo: safeReturnTo(target.returnTo),
-      maxAge: smallerAge(login.maxAge, parameters.maxAge),
+      maxAge: ages.length === 0 ? undefined : Math.min(...ages),
       former: await this.session.former(http),
     };
     const digit = this.#pending.chooseDigit(http, login, this.clock.random());
@@ -126,7 +126,8 @@ export class LoginService {
   ): Promise<SessionState> {
     try {
       const { pending, parameters } = await this.#match(http, getPath);
-      onMatched(startedLogin(pending));
+      // No more of it: a host must not see its secrets.
+      onMatched({ tenant: pending.tenant, eventId: pending.eventId, returnTo: pending.returnTo });
       await this.#spend(http, pending, parameters);
       const tenant = await this.tenants.get(pending.tenant);
       // A key may be given to another provider or client meanwhile; another host with the same `secrets` may have a larger `maxAge`.
@@ -142,7 +143,11 @@ export class LoginService {
       publish('login', () => ({ tenant: tenant.key, outcome: 'succeeded' }));
       return state;
     } catch (error) {
-      publish('login', () => failureMessage(error));
+      publish('login', () => ({
+        outcome: 'failed',
+        ...(isExhibitorError(error) && error.tenant !== undefined && { tenant: error.tenant }),
+        ...(error instanceof LoginFailedError && { reason: error.reason }),
+      }));
       throw error;
     }
   }
@@ -183,14 +188,4 @@ export class LoginService {
       throw new LoginFailedError('state', ADVICE, { tenant: pending.tenant });
     }
   }
-}
-
-function failureMessage(error: unknown): LoginMessage {
-  const tenant = isExhibitorError(error) ? error.tenant : undefined;
-  const reason = error instanceof LoginFailedError ? error.reason : undefined;
-  return {
-    outcome: 'failed',
-    ...(tenant === undefined ? {} : { tenant }),
-    ...(reason === undefined ? {} : { reason }),
-  };
 }

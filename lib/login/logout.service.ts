@@ -30,7 +30,7 @@ const MAX_LENGTH = 16_384;
  */
 @Injectable()
 export class LogoutService {
-  readonly #settings: ExhibitorSettings;
+  readonly #trustedOrigins: ExhibitorSettings['trustedOrigins'];
 
   constructor(
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
@@ -42,12 +42,7 @@ export class LogoutService {
     @Inject(Clock) private readonly clock: Clock,
     @Inject(Deadlines) private readonly deadlines: Deadlines,
   ) {
-    this.#settings = settings;
-  }
-
-  /** True where logouts at the provider are looked for. */
-  get hearsProvider(): boolean {
-    return this.#settings.logoutCheck.provider;
+    this.#trustedOrigins = settings.trustedOrigins;
   }
 
   /**
@@ -58,7 +53,7 @@ export class LogoutService {
    */
   async end(http: HttpContext, removeIdentity: () => void | Promise<void>): Promise<string | undefined> {
     const departing = await this.session.departing(http);
-    if (isCrossSiteRequest(http, departing?.redirectUri, this.#settings.trustedOrigins)) {
+    if (isCrossSiteRequest(http, departing?.redirectUri, this.#trustedOrigins)) {
       throw new ExhibitorError('invalid_argument', 'a logout must come from this site');
     }
     await this.session.forget(http, removeIdentity);
@@ -89,14 +84,13 @@ export class LogoutService {
     const token = readLogoutToken(http);
     const addressed = this.#addresseesOf(token);
     const tenants = addressed.length > 0 ? addressed : [await this.tenants.resolve(await tenantKey())];
-    const results = await Promise.allSettled(tenants.map((tenant) => this.#record(tenant, token)));
-    const taken = results.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
-    const failures: unknown[] = results.flatMap((one) => (one.status === 'rejected' ? [one.reason] : []));
     // Where the keys of one cannot be read, the provider must send the token again. Refusals count where no tenant accepts the token.
-    const refused = taken.length === 0 ? failures[0] : undefined;
-    const failure = failures.find((error) => !isRefusal(error)) ?? refused;
-    if (failure !== undefined) {
-      throw failure;
+    const results = await Promise.all(
+      tenants.map((tenant) => this.#record(tenant, token).catch(refusalOrThrow)),
+    );
+    const taken = results.filter((one) => typeof one === 'boolean');
+    if (taken.length === 0) {
+      throw results[0];
     }
     return !taken.includes(false);
   }
@@ -164,7 +158,10 @@ function readLogoutToken({ request: { method, body } }: HttpContext): string {
   throw new LoginFailedError('token_type', 'the request has no logout_token');
 }
 
-/** True where a tenant refuses the token. Another one of the same issuer and client may accept it. */
-function isRefusal(error: unknown): boolean {
-  return error instanceof LoginFailedError && error.reason !== 'provider';
+/** The refusal of a token that is not for this tenant. It may be for another one of the same issuer and client. */
+function refusalOrThrow(error: unknown): LoginFailedError {
+  if (error instanceof LoginFailedError && error.reason !== 'provider') {
+    return error;
+  }
+  throw error;
 }

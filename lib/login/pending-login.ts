@@ -24,7 +24,8 @@ const pendingLogin = v.object({
   redirectUri: v.string(),
   responseType: v.picklist(['code', 'code id_token', 'code token id_token']),
   eventId: v.optional(v.string()),
-  returnTo: v.optional(v.string()),
+  /** Sealed as it was given: normalized, it may be three times as long. */
+  returnTo: v.optional(v.pipe(v.string(), v.transform(normalizeReturnTo))),
   /** Seconds; the smaller of the option and the parameter of this login. */
   maxAge: v.optional(v.number()),
   /** Logins that this one replaces. */
@@ -132,9 +133,4 @@ export interface StartedLogin {
   eventId?: string;
   /** A path of this origin, percent-encoded. */
   returnTo?: string;
-}
-
-/** What a host may know of a pending login. */
-export function startedLogin({ tenant, eventId, returnTo }: PendingLogin): StartedLogin {
-  return { tenant, eventId, returnTo: returnTo === undefined ? undefined : normalizeReturnTo(returnTo) };
 }

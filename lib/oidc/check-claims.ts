@@ -5,23 +5,24 @@ import type { LoginSettings } from '../options/tenant-settings.js';
 import type { Refusal } from '../problems/problem.interface.js';
 
 /** What the tokens of a login must fit. All times are in seconds, those of a clock since 1970. */
-type Expectation = Pick<LoginSettings, 'issuer' | 'clockTolerance'> & { audience: string };
+type Expectation = Pick<LoginSettings, 'clockTolerance'> & { audience: string };
 
-/** With what one login sent. */
-export type IdTokenExpectation = Expectation & { clientId: string; nonce?: string; maxAge?: number };
+/** Why a token of any kind is refused by its issuer, which is compared character by character. It is checked first. */
+export function issuerFailure({ iss }: JWTPayload, issuer: string): Refusal | undefined {
+  return iss === issuer
+    ? undefined
+    : { reason: 'issuer', option: 'login.issuer', expected: issuer, received: described(iss) };
+}
 
 /** Why an ID token is refused at this time; `undefined` where it is valid. Rules and order of OIDC Core §3.1.3.7. */
 export function idTokenFailure(
   claims: JWTPayload,
   typ: string | undefined,
-  expected: IdTokenExpectation,
+  expected: Expectation & { clientId: string; nonce?: string; maxAge?: number },
   now: number,
 ): Refusal | undefined {
   if (isAccessTokenType(typ) || isLogoutToken(claims, typ)) {
     return { reason: 'token_type' };
-  }
-  if (claims.iss !== expected.issuer) {
-    return wrongIssuer(claims, expected);
   }
   if (!isText(claims.sub)) {
     return { reason: 'subject' };
@@ -60,9 +61,6 @@ export function accessTokenFailure(
   expected: Expectation & Pick<LoginSettings, 'authorizedParties'>,
   now: number,
 ): Refusal | undefined {
-  if (claims.iss !== expected.issuer) {
-    return wrongIssuer(claims, expected);
-  }
   if (!audiencesOf(claims)?.includes(expected.audience)) {
     return {
       reason: 'audience',
@@ -102,7 +100,7 @@ function looksLikeIdToken(claims: JWTPayload, typ: string | undefined): boolean 
 }
 
 /** Several audiences require `azp`, and `azp` must be this client (OIDC Core §3.1.3.7 rules 3 to 5). */
-function fitsAudience(claims: JWTPayload, expected: IdTokenExpectation): boolean {
+function fitsAudience(claims: JWTPayload, expected: Expectation & { clientId: string }): boolean {
   const audiences = audiencesOf(claims);
   if (!audiences?.includes(expected.audience)) {
     return false;
@@ -143,10 +141,6 @@ function wrongTime(reason: 'expired' | 'issued', { iat, nbf, exp }: JWTPayload):
     expected: 'a token of now, by the clock of this host',
     received: `iat ${described(iat)}, nbf ${described(nbf)}, exp ${described(exp)}`,
   };
-}
-
-export function wrongIssuer({ iss }: JWTPayload, { issuer }: Pick<LoginSettings, 'issuer'>): Refusal {
-  return { reason: 'issuer', option: 'login.issuer', expected: issuer, received: described(iss) };
 }
 
 /** A claim in the operator's log. It may have any type. */

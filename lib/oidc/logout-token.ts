@@ -2,7 +2,7 @@ import type { JWTPayload } from 'jose';
 import { isRecord } from '../model/json-values.js';
 import type { LoginSettings } from '../options/tenant-settings.js';
 import type { Refusal } from '../problems/problem.interface.js';
-import { described, isText, issueFailure, logoutEventOf, wrongIssuer } from './check-claims.js';
+import { described, isText, issueFailure, logoutEventOf } from './check-claims.js';
 
 /** A provider may send `logout+jwt`, `JWT` or none. */
 const ACCEPTED_TYPES = ['jwt', 'logout+jwt', 'application/logout+jwt'];
@@ -14,9 +14,6 @@ export function logoutTokenFailure(
   expected: Pick<LoginSettings, 'issuer' | 'clientId' | 'clockTolerance'>,
   now: number,
 ): Refusal | undefined {
-  if (claims.iss !== expected.issuer) {
-    return wrongIssuer(claims, expected);
-  }
   if (!isAddressedTo(claims, expected.issuer, expected.clientId)) {
     return {
       reason: 'audience',

@@ -7,6 +7,7 @@ import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.j
 import type { ExhibitorSettings } from '../options/exhibitor-settings.js';
 import { MOST_KEYS, type KeySource } from '../options/key-source.js';
 import { endpointUrl, isAllowedUrl } from '../options/value-schemas.js';
+import { addressOption } from '../problems/address-problems.js';
 import type { Refusal } from '../problems/problem.interface.js';
 import { ProblemLog } from '../problems/problem-log.service.js';
 import { loginOf, type EndpointName, type Tenant } from '../tenants/tenant.js';
@@ -24,7 +25,10 @@ const NAMES = {
   userinfo: 'userinfo',
 } as const;
 
-/** Members of the metadata that are used (OpenID Connect Discovery 1.0 §3, RP-Initiated Logout 1.0 §2.1). */
+/**
+ * Members of the metadata that are used (OpenID Connect Discovery 1.0 §3, RP-Initiated Logout 1.0 §2.1). They never add algorithms or
+ * kinds of client authentication.
+ */
 const MEMBERS: Readonly<Record<EndpointName | 'keys', string>> = {
   authorize: 'authorization_endpoint',
   token: 'token_endpoint',
@@ -33,13 +37,11 @@ const MEMBERS: Readonly<Record<EndpointName | 'keys', string>> = {
   keys: 'jwks_uri',
 };
 
-/** The metadata of a provider, as far as it is used. It never adds algorithms or kinds of client authentication. */
-interface Metadata {
-  /** As published: one is checked when it is needed. */
-  urls: Readonly<Partial<Record<keyof typeof MEMBERS, unknown>>>;
-  /** True where every authorization response has an `iss` (RFC 9207 §3). */
-  sendsIss: boolean;
-}
+/** True where every authorization response has an `iss` (RFC 9207 §3). */
+const SENDS_ISS = 'authorization_response_iss_parameter_supported';
+
+/** These members as published: an address is checked when it is needed. */
+type Metadata = Readonly<Record<string, unknown>>;
 
 /**
  * Addresses and keys of a tenant's provider: those of the options; with `login.discovery` those of the provider's metadata
@@ -78,14 +80,10 @@ export class OpenIdProvider {
    * those for URLs of the options, since secrets and codes are sent there.
    */
   async findUrl(tenant: Tenant, name: keyof typeof MEMBERS, deadline: Deadline): Promise<string | undefined> {
-    if (name !== 'keys') {
-      const set = tenant.settings.endpoints?.[name];
-      if (set !== undefined || tenant.login?.discovery !== true) {
-        return set ?? tenant.defaultEndpoint(name);
-      }
+    if (name !== 'keys' && tenant.endpointOption(name) !== 'login.discovery') {
+      return tenant.endpointUrl(name);
     }
-    const { urls } = await this.#metadataOf(tenant, deadline);
-    const published = urls[name] ?? undefined;
+    const published = (await this.#metadataOf(tenant, deadline))[MEMBERS[name]] ?? undefined;
     if (published === undefined) {
       return undefined;
     }
@@ -103,7 +101,7 @@ export class OpenIdProvider {
     if (requireIss !== undefined || discovery !== true) {
       return requireIss === true;
     }
-    return (await this.#metadataOf(tenant, deadline)).sendsIss;
+    return (await this.#metadataOf(tenant, deadline))[SENDS_ISS] === true;
   }
 
   /**
@@ -139,8 +137,7 @@ export class OpenIdProvider {
         const received = `issuer ${described(body['issuer'])}`;
         return this.#refuse(tenant, 'metadata', { reason: 'issuer', expected: `issuer ${issuer}`, received });
       }
-      const urls = Object.fromEntries(Object.entries(MEMBERS).map(([name, member]) => [name, body[member]]));
-      return { urls, sendsIss: body['authorization_response_iss_parameter_supported'] === true };
+      return Object.fromEntries([...Object.values(MEMBERS), SENDS_ISS].map((name) => [name, body[name]]));
     };
     return this.#metadata.read(issuer, tenant, deadline, fetch);
   }
@@ -165,14 +162,11 @@ export class OpenIdProvider {
   #refuse(tenant: Tenant, operation: keyof typeof NAMES, refusal: Refusal): never {
     const { reason, option, expected, received } = refusal;
     // Those that decide which address is read.
-    const options = {
-      keys: [tenant.keysOption],
-      metadata: ['login.issuer', 'login.discovery'],
-      userinfo: [tenant.endpointOption('userinfo')],
-    };
+    const address = addressOption(tenant, operation);
+    const options = operation === 'metadata' ? [address, 'login.discovery'] : [address];
     this.log.report(tenant, {
       cause: `${operation} ${expected}`,
-      options: option === undefined ? options[operation] : [option],
+      options: option === undefined ? options : [option],
       message: `${NAMES[operation]} cannot be used`,
       expected,
       received,

@@ -10,7 +10,7 @@ import { Clock } from '../time/clock.js';
 import { Deadlines, type Deadline } from '../time/deadline.js';
 import { logoutTokenFailure } from './logout-token.js';
 import { OpenIdProvider } from './openid-provider.service.js';
-import { accessTokenFailure, described, idTokenFailure, type IdTokenExpectation } from './check-claims.js';
+import { accessTokenFailure, described, idTokenFailure, issuerFailure } from './check-claims.js';
 import { unverified, verifyToken, type VerifiedToken } from './verify-signature.js';
 
 /** Options of {@link TokenValidator.validate}. */
@@ -24,9 +24,12 @@ export interface ValidateOptions {
 }
 
 /** What is validated, and what it must fit. */
-export interface GivenToken extends Pick<IdTokenExpectation, 'nonce' | 'maxAge'> {
+export interface GivenToken {
   use: 'id_token' | 'access_token' | 'logout_token';
   token: string;
+  nonce?: string | undefined;
+  /** Of this login, in seconds. Default: the option. */
+  maxAge?: number | undefined;
   /** True for a token that the provider answered to a request of ours. A browser or another client may have made up any other. */
   isFromProvider?: boolean;
 }
@@ -72,13 +75,11 @@ export class TokenValidator {
     const rules = rulesFor(given, tenant);
     const verified = await this.#verifySignature(tenant, given.token, deadline);
     if (verified === undefined) {
-      throw this.#refused(tenant, given, signatureRefusal(given.token, tenant), false);
+      return this.#refuse(tenant, given, signatureRefusal(given.token, tenant));
     }
-    const refusal = rules(verified, this.clock.epochMs() / 1000);
-    if (refusal !== undefined) {
-      throw this.#refused(tenant, given, refusal, true);
-    }
-    return verified;
+    const now = this.clock.epochMs() / 1000;
+    const refusal = issuerFailure(verified.payload, loginOf(tenant).issuer) ?? rules(verified, now);
+    return refusal === undefined ? verified : this.#refuse(tenant, given, refusal);
   }
 
   /**
@@ -105,13 +106,12 @@ export class TokenValidator {
     return newer === keys ? undefined : verifyToken(token, newer.getKey, algorithms);
   }
 
-  /** @param isSigned false where nothing in the token is verified: unless it is from the provider, a client may have made it up */
-  #refused(
+  #refuse(
     tenant: Tenant,
     { use, isFromProvider = false }: GivenToken,
     { reason, option, expected, received }: Refusal,
-    isSigned: boolean,
-  ): LoginFailedError {
+  ): never {
+    const isSigned = reason !== 'signature' && reason !== 'algorithm';
     // Clients send expired tokens all the time.
     const isUsual = !isFromProvider && (reason === 'expired' || reason === 'issued');
     if (option !== undefined && !isUsual) {
@@ -121,10 +121,11 @@ export class TokenValidator {
         message: `the ${NAMES[use]} is refused (${reason})`,
         expected,
         received,
+        // A client may have made it up.
         isUnverified: !isSigned && !isFromProvider,
       });
     }
-    return new LoginFailedError(reason, `the token is refused: ${reason}`, { tenant: tenant.key });
+    throw new LoginFailedError(reason, `the token is refused: ${reason}`, { tenant: tenant.key });
   }
 }
 

@@ -1,6 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import type { JWTPayload } from 'jose';
 import { LoginFailedError, type LoginFailureReason } from '../errors/login-failed.error.js';
+import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import { isContactEmail } from '../model/path-parameters.js';
 import type { LoginSettings } from '../options/tenant-settings.js';
 import { ProblemLog } from '../problems/problem-log.service.js';
@@ -12,11 +13,7 @@ import { OpenIdProvider } from './openid-provider.service.js';
 /** Of a token or of userinfo. */
 export type Claims = Record<string, unknown>;
 
-export interface VerifiedUser {
-  subject: string;
-  email: string;
-  claims: Claims;
-}
+export type VerifiedUser = Pick<ExhibitorIdentity, 'subject' | 'email' | 'claims'>;
 
 /** Reads the user from a verified token, and from the userinfo endpoint (OIDC Core §5.3) where the token has no e-mail address. */
 @Injectable()
@@ -34,80 +31,69 @@ export class UserInfo {
   ): Promise<VerifiedUser> {
     const rules = loginOf(tenant);
     const subject = String(token.sub);
-    const ofToken = contactEmail([token], rules);
+    const inToken = contactEmail([token], rules);
     // Userinfo may have the address, or say that it is verified. It cannot overrule `email_verified: false` of the token.
-    const isNeeded = 'reason' in ofToken && (ofToken.reason === 'email_missing' || !isDenied(token));
-    const userinfo = isNeeded ? await this.#fetch(tenant, accessToken, deadline) : undefined;
+    const isNeeded = inToken === undefined || (!isDenied(token) && isUnconfirmed([token], inToken, rules));
+    const url = isNeeded ? await this.provider.findUrl(tenant, 'userinfo', deadline) : undefined;
+    const headers = { authorization: `Bearer ${accessToken}` };
+    const userinfo =
+      url === undefined ? undefined : await this.provider.get(tenant, 'userinfo', url, deadline, headers);
+    const refusal = (reason: LoginFailureReason): LoginFailedError =>
+      new LoginFailedError(reason, `the token is refused: ${reason}`, { tenant: tenant.key });
     // OIDC Core §5.3.2.
     if (userinfo !== undefined && userinfo['sub'] !== subject) {
       throw new LoginFailedError('subject', 'userinfo names another subject', { tenant: tenant.key });
     }
-    const contact = userinfo === undefined ? ofToken : contactEmail([token, userinfo], rules);
-    if ('email' in contact) {
-      return { subject, email: contact.email, claims: userClaims(token, userinfo) };
-    }
-    const { reason } = contact;
-    if (reason === 'email_missing') {
+    const sources = userinfo === undefined ? [token] : [token, userinfo];
+    const email = contactEmail(sources, rules);
+    if (email === undefined) {
       // The provider sends none to this client, or this account has none.
       this.log.report(tenant, {
-        cause: reason,
+        cause: 'email_missing',
         options: ['login.scope', 'login.emailClaim'],
         message:
           'a user is refused (email_missing): neither the token nor userinfo has an address that can be looked up',
         expected: `claim ${rules.emailClaim}, which the provider sends to this client`,
         received: `claims ${described(Object.keys({ ...token, ...userinfo }))}`,
       });
+      throw refusal('email_missing');
     }
-    throw new LoginFailedError(reason, `the token is refused: ${reason}`, { tenant: tenant.key });
-  }
-
-  /** `undefined` where the provider has no such endpoint. */
-  async #fetch(tenant: Tenant, accessToken: string, deadline: Deadline): Promise<Claims | undefined> {
-    const url = await this.provider.findUrl(tenant, 'userinfo', deadline);
-    const headers = { authorization: `Bearer ${accessToken}` };
-    return url === undefined ? undefined : this.provider.get(tenant, 'userinfo', url, deadline, headers);
+    // After the address: Keycloak sends `email_verified: false` without any.
+    if (sources.some(isDenied) || isUnconfirmed(sources, email, rules)) {
+      throw refusal('email_unverified');
+    }
+    return { subject, email, claims: userClaims(token, userinfo) };
   }
 }
 
-type EmailRules = Pick<LoginSettings, 'emailClaim' | 'requireVerifiedEmail'>;
-
 /**
- * The contact e-mail address, unchanged, of the first source that has one; or the reason of the refusal. Where there is an address,
- * `email_verified: false` in any source is a refusal. Some providers send it as a string; Keycloak sends it without any address.
+ * The contact e-mail address of the first source that has one, unchanged. One that cannot be looked up counts as none.
  *
  * @param sources claims of the token, then of userinfo
  */
 export function contactEmail(
   sources: readonly Claims[],
-  rules: EmailRules,
-): { email: string } | { reason: LoginFailureReason } {
-  const email = sources.map((claims) => emailOf(claims, rules)).find((value) => value !== undefined);
-  if (email === undefined) {
-    return { reason: 'email_missing' };
-  }
-  const isUnconfirmed = rules.requireVerifiedEmail && !sources.some((claims) => isVerified(claims, email));
-  return sources.some(isDenied) || isUnconfirmed ? { reason: 'email_unverified' } : { email };
+  { emailClaim }: Pick<LoginSettings, 'emailClaim'>,
+): string | undefined {
+  return sources
+    .map((claims) => (Object.hasOwn(claims, emailClaim) ? claims[emailClaim] : undefined))
+    .find(isContactEmail);
 }
 
 /** `email_verified: true` is about the `email` of the same source (OIDC Core §5.1), and about no other address. */
-function isVerified({ email, email_verified: flag }: Claims, address: string): boolean {
-  return email === address && (flag === true || flag === 'true');
+function isUnconfirmed(sources: readonly Claims[], address: string, rules: LoginSettings): boolean {
+  const isVerified = ({ email, email_verified: flag }: Claims): boolean =>
+    email === address && (flag === true || flag === 'true');
+  return rules.requireVerifiedEmail && !sources.some(isVerified);
 }
 
-/** `email_verified: false`, which no other source overrules. */
+/** `email_verified: false`, which no other source overrules. Some providers send it as a string. */
 function isDenied({ email_verified: flag }: Claims): boolean {
   return String(flag) === 'false';
 }
 
-/** The address as it is. One that cannot be looked up counts as none. */
-function emailOf(claims: Claims, { emailClaim }: EmailRules): string | undefined {
-  const value = Object.hasOwn(claims, emailClaim) ? claims[emailClaim] : undefined;
-  return isContactEmail(value) ? value : undefined;
-}
-
 /** Claims that describe the token, not the user: of any JWT (RFC 7519 §4.1), and of an ID token (OIDC Core §2). */
-const JWT_CLAIMS = ['iss', 'aud', 'exp', 'iat', 'nbf', 'jti'];
-const ID_TOKEN_CLAIMS = ['nonce', 'azp', 'at_hash', 'c_hash', 's_hash', 'sid'];
+const TOKEN_CLAIMS = 'iss aud exp iat nbf jti nonce azp at_hash c_hash s_hash sid'.split(' ');
 
 /** Claims about one authentication. Only the ID token is bound to it. */
 const AUTHENTICATION_CLAIMS = ['auth_time', 'acr', 'amr'];
@@ -125,7 +111,7 @@ function userClaims(token: Claims, userinfo: Claims | undefined): Claims {
   if (ofEmail !== undefined) {
     claims['email_verified'] = ofEmail['email_verified'];
   }
-  return without([...JWT_CLAIMS, ...ID_TOKEN_CLAIMS], claims);
+  return without(TOKEN_CLAIMS, claims);
 }
 
 function without(names: readonly string[], claims: Claims = {}): Claims {

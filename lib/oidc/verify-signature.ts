@@ -1,6 +1,6 @@
 import type { CompactJWSHeaderParameters, CompactVerifyGetKey, JWTPayload } from 'jose';
 import { isRecord } from '../model/json-values.js';
-import { parseJson } from '../transport/wire/reply-body.js';
+import { parseJson, parseRecord } from '../transport/wire/reply-body.js';
 
 export interface VerifiedToken {
   header: CompactJWSHeaderParameters;
@@ -35,13 +35,5 @@ export function unverified(token: string, part: 'header' | 'claims'): Record<str
   const text = parts[part === 'header' ? 0 : 1] ?? '';
   const bytes = Buffer.from(text, 'base64url');
   // Buffer ignores what is not base64url, so that the encoded form must be compared.
-  if (!isComplete || bytes.toString('base64url') !== text) {
-    return {};
-  }
-  try {
-    const value = parseJson(bytes);
-    return isRecord(value) ? value : {};
-  } catch {
-    return {};
-  }
+  return isComplete && bytes.toString('base64url') === text ? parseRecord(bytes) : {};
 }

@@ -48,7 +48,8 @@ export function addressProblem(tenant: EndpointPaths, failed: FailedRequest): Pr
   };
 }
 
-function addressOption(tenant: EndpointPaths, operation: string): string {
+/** The option that says where the reply of an operation is read. */
+export function addressOption(tenant: EndpointPaths, operation: string): string {
   switch (operation) {
     case 'list':
     case 'lookup':

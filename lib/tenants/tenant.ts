@@ -62,12 +62,12 @@ export class Tenant {
 
   /** Token endpoint of the API client. Discovery never changes it. @internal */
   get tokenUrl(): string {
-    return this.#settings.endpoints?.token ?? this.defaultEndpoint('token');
+    return this.endpointUrl('token');
   }
 
-  /** The endpoint of the service (service spec, endpoints 1, 4 and 5). @internal */
-  defaultEndpoint(name: EndpointName): string {
-    return `${this.authUrl}/connect/${name.toLowerCase()}`;
+  /** The endpoint of the options, else that of the service (service spec, endpoints 1, 4 and 5). @internal */
+  endpointUrl(name: EndpointName): string {
+    return this.#settings.endpoints?.[name] ?? `${this.authUrl}/connect/${name.toLowerCase()}`;
   }
 
   /** Path of the option that sets {@link tokenUrl}, for the operator. @internal */

@@ -115,6 +115,8 @@ function testingOptions(backend: ExhibitorTestingBackend): ExhibitorModuleOption
     resolveEvent: ({ params, query }) => backend.eventOf(params?.['eventId'] ?? query?.['eventId']),
     secrets: [randomBytes(32).toString('base64url')],
     lookupCache: false,
+    // Hosts with the back-channel guard start.
+    logoutCheck: { provider: true },
     exhibitorId: (exhibitor) => backend.idOf(exhibitor) ?? '',
   };
 }

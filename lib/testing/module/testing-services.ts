@@ -93,10 +93,9 @@ async function loginOf(
 async function logoutOf(
   backend: ExhibitorTestingBackend,
   module: ModuleRef,
-): Promise<Pick<InstanceType<typeof logout>, 'hearsProvider' | 'receive' | 'end'>> {
+): Promise<Pick<InstanceType<typeof logout>, 'receive' | 'end'>> {
   const real = await module.create(logout);
   return {
-    hearsProvider: true,
     receive: (...given) => real.receive(...given),
     end: async (http) => {
       await real.end(http, () => undefined);
