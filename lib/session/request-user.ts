@@ -2,7 +2,8 @@
 import { ConfigurationError } from '../errors/configuration.error.js';
 import type { HttpContext } from '../http/http-context.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
-import { frozenCopy, isRecord } from '../model/json-values.js';
+import type { ExhibitorRequest } from '../model/exhibitor-request.interface.js';
+import { frozenCopy } from '../model/json-values.js';
 import type { SessionMode } from '../options/exhibitor-options.interface.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { parseIdentity } from './stored-identity.js';
@@ -15,45 +16,58 @@ export interface SessionState {
   mode: SessionMode;
 }
 
-/** The sessions of the users that guards have set as `request.user`. */
-const sessions = new WeakMap<object, SessionState>();
+/** A user that a guard has set as `request.user`. */
+interface SetUser {
+  readonly user: ExhibitorIdentity;
+  session: SessionState;
+}
+
+/** Key of these users on the request, the newest first. By a `WeakMap`, a guard would take a tenth more time. */
+const USERS = Symbol('nestjs-exhibitor.users');
+
+type Request = ExhibitorRequest & { [USERS]?: SetUser[] };
 
 /**
  * Sets `request.user` to an object of this request, to which the host may add members; its claims are read-only. A user whom an
  * earlier guard of the request has set stays.
  */
-export function setUser({ request }: HttpContext, session: SessionState): ExhibitorIdentity {
-  const { user } = request;
-  const own = isIdentity(user) && isSame(sessions.get(user), session) ? user : { ...session.identity };
-  // Those in the session of a host must not become read-only.
-  if (!Object.isFrozen(own.claims)) {
-    own.claims = frozenCopy(own.claims);
+export function setUser(http: HttpContext, session: SessionState): ExhibitorIdentity {
+  const request: Request = http.request;
+  const before = setUserOf(request, request.user);
+  if (before !== undefined && isSame(before.session, session)) {
+    before.session = session;
+    return before.user;
   }
-  sessions.set(own, session);
-  request.user = own;
-  return own;
+  const user = { ...session.identity };
+  // Those in the session of a host must not become read-only.
+  if (!Object.isFrozen(user.claims)) {
+    user.claims = frozenCopy(user.claims);
+  }
+  (request[USERS] ??= []).unshift({ user, session });
+  request.user = user;
+  return user;
 }
 
-function isSame(before: SessionState | undefined, { identity, tenant, mode }: SessionState): boolean {
-  return before?.mode === mode && before.identity.id === identity.id && before.tenant === tenant;
+function isSame(before: SessionState, { identity, tenant, mode }: SessionState): boolean {
+  return before.mode === mode && before.identity.id === identity.id && before.tenant === tenant;
 }
 
-/** The session of a user whom a guard has set as `request.user`. */
-export function sessionOf(user: object): SessionState | undefined {
-  return sessions.get(user);
+function setUserOf(request: Request, user: unknown): SetUser | undefined {
+  return request[USERS]?.find((one) => one.user === user);
 }
 
-/** Only of a user in {@link sessions}. */
-function isIdentity(user: unknown): user is ExhibitorIdentity {
-  return isRecord(user) && sessions.has(user);
+/** The session of a user whom a guard of this request has set as `request.user`. */
+export function sessionOf(request: ExhibitorRequest, user: unknown): SessionState | undefined {
+  return setUserOf(request, user)?.session;
 }
 
 /**
  * The user whom the host has set as `request.user`. One that an earlier guard has set there, from a cookie or a bearer token,
  * has no session of the host.
  */
-export function readHostUser({ request: { user } }: HttpContext): ExhibitorIdentity | undefined {
-  return isIdentity(user) && sessions.get(user)?.mode !== 'host' ? undefined : parseIdentity(user);
+export function readHostUser({ request }: HttpContext): ExhibitorIdentity | undefined {
+  const { mode = 'host' } = sessionOf(request, request.user) ?? {};
+  return mode === 'host' ? parseIdentity(request.user) : undefined;
 }
 
 /** Passport's session keeps the identity and gets a new id, so that one that was set before has no access (session fixation). */
