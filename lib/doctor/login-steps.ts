@@ -71,7 +71,7 @@ export async function publishedKey(diagnosis: Diagnosis, deadline: Deadline): Pr
   const { keys } = await context.get(OpenIdProvider).keysOf(tenant, deadline);
   const ownUrl = source?.kind === 'url' ? source.url : '';
   const { json, message } = await diagnosis.probe(publishedKeys || ownUrl);
-  const published = json && (await keySetOf(json));
+  const published = await keySetOf(json);
   prove(published !== undefined, `no keys of the provider to compare with: ${diagnosis.shown(message)}`);
   const isPublished = published.keys.some((key) => keys.some((own) => own.equals(key)));
   const rotated = 'the provider publishes none of these keys. If it has rotated them: a JWKS URL follows';

@@ -18,25 +18,28 @@ export interface KeySet {
  */
 export async function keySetOf(jwks: { keys?: unknown }): Promise<KeySet | undefined> {
   const published: unknown[] = Array.isArray(jwks.keys) ? jwks.keys : [];
-  const usable = published.length > MOST_KEYS ? [] : published.filter(isUsable);
+  const usable = published.length > MOST_KEYS ? [] : published.flatMap((jwk) => usableKey(jwk) ?? []);
   if (usable.length === 0) {
     return undefined;
   }
   const { createLocalJWKSet } = await import('jose');
-  const keys = usable.map((key) => createPublicKey({ key, format: 'jwk' }));
-  return { keys, kids: new Set(usable.map(({ kid }) => kid)), getKey: createLocalJWKSet({ keys: usable }) };
+  return {
+    keys: usable.map(({ key }) => key),
+    kids: new Set(usable.map(({ jwk }) => jwk.kid)),
+    getKey: createLocalJWKSet({ keys: usable.map(({ jwk }) => jwk) }),
+  };
 }
 
 /** RSA keys need 2048 bits (RFC 7518 §3.3). Node reads an unreadable modulus as one of length 0. */
-function isUsable(key: unknown): key is JWK {
-  if (!isJwk(key) || key.kty === 'oct' || key.d !== undefined || !isShort(key.n) || !isShort(key.e)) {
-    return false;
+function usableKey(jwk: unknown): { jwk: JWK; key: KeyObject } | undefined {
+  if (!isJwk(jwk) || jwk.kty === 'oct' || jwk.d !== undefined || !isShort(jwk.n) || !isShort(jwk.e)) {
+    return undefined;
   }
   try {
-    const { asymmetricKeyDetails } = createPublicKey({ key, format: 'jwk' });
-    return (asymmetricKeyDetails?.modulusLength ?? 2048) >= 2048;
+    const key = createPublicKey({ key: jwk, format: 'jwk' });
+    return (key.asymmetricKeyDetails?.modulusLength ?? 2048) >= 2048 ? { jwk, key } : undefined;
   } catch {
-    return false;
+    return undefined;
   }
 }
 

@@ -93,7 +93,8 @@ function isDenied({ email_verified: flag }: Claims): boolean {
 }
 
 /** Claims that describe the token, not the user: of any JWT (RFC 7519 §4.1), and of an ID token (OIDC Core §2). */
-const TOKEN_CLAIMS = 'iss aud exp iat nbf jti nonce azp at_hash c_hash s_hash sid'.split(' ');
+const JWT_CLAIMS = ['iss', 'aud', 'exp', 'iat', 'nbf', 'jti'];
+const ID_TOKEN_CLAIMS = ['nonce', 'azp', 'at_hash', 'c_hash', 's_hash', 'sid'];
 
 /** Claims about one authentication. Only the ID token is bound to it. */
 const AUTHENTICATION_CLAIMS = ['auth_time', 'acr', 'amr'];
@@ -111,7 +112,7 @@ function userClaims(token: Claims, userinfo: Claims | undefined): Claims {
   if (ofEmail !== undefined) {
     claims['email_verified'] = ofEmail['email_verified'];
   }
-  return without(TOKEN_CLAIMS, claims);
+  return without([...JWT_CLAIMS, ...ID_TOKEN_CLAIMS], claims);
 }
 
 function without(names: readonly string[], claims: Claims = {}): Claims {
