@@ -55,12 +55,7 @@ export class ExhibitorIdentityGuard extends RouteGuard {
     return isExempt(guard, context) || RouteGuard.run(guard, context, HEADERS, decide);
   }
 
-  /**
-   * The user of a request: the `session`, `undefined` where nobody is logged in; and the `user` for the decorators. On a public route,
-   * nothing is required of a user either.
-   *
-   * @internal
-   */
+  /** The `session` of a request, `undefined` for nobody, and the `user` for the decorators. @internal */
   static async identify(guard: ExhibitorIdentityGuard, http: HttpContext, context: ExecutionContext) {
     const isPublic = await guard.allowsAnonymous(context);
     const tenant = await guard.getTenant(http, context);

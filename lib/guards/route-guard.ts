@@ -80,11 +80,7 @@ export class ExhibitorGuardServices {
     return new HttpContext(request, response, this.adapter, context);
   }
 
-  /**
-   * What a function of the host answers. Ids from a database are often numbers, and other objects would be read as `[object Object]`.
-   *
-   * @internal
-   */
+  /** What a function of the host answers. Ids from a database are often numbers, which are refused. @internal */
   async ask(
     option: 'resolveTenant' | 'resolveEvent' | 'resolveExhibitor',
     { request }: HttpContext,
@@ -146,12 +142,7 @@ export abstract class RouteGuard implements CanActivate {
     return guard.#services;
   }
 
-  /**
-   * Lets the request pass unless `decide` throws, which `onFailure` answers.
-   *
-   * @param headers of every reply of the route
-   * @internal
-   */
+  /** Sets the headers of the route and lets the request pass, unless `decide` throws, which `onFailure` answers. @internal */
   static async run(
     guard: RouteGuard,
     context: ExecutionContext,

@@ -50,7 +50,9 @@ export class BearerIdentities {
    */
   async identify(tenant: Tenant, token: string): Promise<ExhibitorIdentity> {
     const key = `${tenant.stateKey.id}:${digestOf(token)}`;
-    const answer = this.#answers.get(key) ?? (await this.#share(tenant, token, key));
+    // All requests with a token wait for one verification.
+    const verified = this.#answers.get(key) ?? this.#pending.get(key) ?? this.#start(tenant, token, key);
+    const answer = await verified;
     if (answer === 'refused') {
       const message = 'the login is refused: not_authorized';
       throw new LoginFailedError('not_authorized', message, { tenant: tenant.key });
@@ -58,12 +60,7 @@ export class BearerIdentities {
     return answer;
   }
 
-  /** All requests with a token wait for one verification. */
-  #share(tenant: Tenant, token: string, key: string): Promise<Answer> {
-    const known = this.#pending.get(key);
-    if (known !== undefined) {
-      return known;
-    }
+  #start(tenant: Tenant, token: string, key: string): Promise<Answer> {
     if (this.#pending.size >= MAX_PENDING) {
       throw new ExhibitorError('service_unavailable', 'too many bearer tokens are being verified', {
         tenant: tenant.key,

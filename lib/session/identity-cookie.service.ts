@@ -71,7 +71,7 @@ export class IdentityCookie {
   async read(http: HttpContext): Promise<OpenedCookie | undefined> {
     for (const { value, secure } of this.#cookies.received(http, 'identity')) {
       const digest = digestOf(value);
-      const opened = this.#opened.get(digest) ?? this.#remember(digest, await this.#open(value));
+      const opened = this.#opened.get(digest) ?? (await this.#open(value, digest));
       const { redirectUri, expiresAt = 0 } = opened?.identity ?? {};
       if (expiresAt > this.clock.epochMs() && secure === isSecure(redirectUri)) {
         return opened;
@@ -121,20 +121,15 @@ export class IdentityCookie {
     );
   }
 
-  /** Forged cookies do not open and take no place. */
-  #remember(digest: string, opened: OpenedCookie | undefined): OpenedCookie | undefined {
-    if (opened !== undefined) {
+  /** One that opens and has not expired is remembered: forged cookies take no place. */
+  async #open(value: string, digest = digestOf(value)): Promise<OpenedCookie | undefined> {
+    const opened = parseContent(await this.sealer.unseal('identity', value));
+    const ttl = (opened?.identity.expiresAt ?? 0) - this.clock.epochMs();
+    if (opened !== undefined && ttl > 0) {
       freezeJson(opened);
-      const ttl = opened.identity.expiresAt - this.clock.epochMs();
-      if (ttl > 0) {
-        this.#opened.set(digest, opened, { ttl, size: 3 * Buffer.byteLength(JSON.stringify(opened)) });
-      }
+      this.#opened.set(digest, opened, { ttl, size: 3 * Buffer.byteLength(JSON.stringify(opened)) });
     }
     return opened;
-  }
-
-  async #open(sealed: string): Promise<OpenedCookie | undefined> {
-    return parseContent(await this.sealer.unseal('identity', sealed));
   }
 
   async #sealToFit(tenant: Tenant, identity: ExhibitorIdentity, endsAt: number): Promise<string> {
