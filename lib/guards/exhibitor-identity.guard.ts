@@ -107,7 +107,7 @@ export class ExhibitorIdentityGuard extends RouteGuard {
     session: SessionState | undefined,
   ): string | undefined | Promise<string | undefined> {
     const services = RouteGuard.servicesOf(this);
-    const { params = {}, query = {} } = http.request;
+    const { params = {} } = http.request;
     const isHttp = context.getType<string>() === 'http';
     const isOnlyInQuery = isHttp && Object.keys(params).every((name) => OTHER_PARAMETERS.includes(name));
     const ofLogin = isOnlyInQuery ? session?.identity.eventId : undefined;
@@ -116,7 +116,8 @@ export class ExhibitorIdentityGuard extends RouteGuard {
     }
     if (isOnlyInQuery) {
       // A list, or an object of Express: the handler may read an event in it.
-      return (query['eventId'] ?? '') === '' ? ofLogin : textOf(query['eventId']);
+      const inQuery = http.request.query?.['eventId'] ?? '';
+      return inQuery === '' ? ofLogin : textOf(inQuery);
     }
     if (isHttp && 'eventId' in params) {
       return textOf(params['eventId']);
