@@ -91,8 +91,8 @@ export class OpenIdProvider {
     if (success && isAllowedUrl(url, tenant.key, this.#allowedOrigins)) {
       return url;
     }
-    const rule = success ? 'on one of allowedOrigins' : issues[0].message;
-    return this.#refuse(tenant, 'metadata', unusableUrl(`${MEMBERS[name]} ${rule}`, published));
+    const expected = `${MEMBERS[name]} ${success ? 'on one of allowedOrigins' : issues[0].message}`;
+    return this.#refuse(tenant, 'metadata', unusableUrl(expected, published));
   }
 
   /** True where an authorization response without `iss` must be refused (RFC 9207 §2.4). */
@@ -160,13 +160,10 @@ export class OpenIdProvider {
 
   /** Tells the operator why a reply cannot be used. */
   #refuse(tenant: Tenant, operation: keyof typeof NAMES, refusal: Refusal): never {
-    const { reason, option, expected, received } = refusal;
-    // Those that decide which address is read.
-    const address = addressOption(tenant, operation);
-    const options = operation === 'metadata' ? [address, 'login.discovery'] : [address];
+    const { reason, option = addressOption(tenant, operation), expected, received } = refusal;
     this.log.report(tenant, {
       cause: `${operation} ${expected}`,
-      options: option === undefined ? options : [option],
+      options: [option],
       message: `${NAMES[operation]} cannot be used`,
       expected,
       received,
@@ -175,7 +172,6 @@ export class OpenIdProvider {
   }
 }
 
-/** Refuses an address of the metadata. */
 function unusableUrl(expected: string, published?: unknown): Refusal {
   return { reason: 'provider', option: 'login.discovery', expected, received: described(published) };
 }
