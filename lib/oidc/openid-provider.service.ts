@@ -25,10 +25,7 @@ const NAMES = {
   userinfo: 'userinfo',
 } as const;
 
-/**
- * Members of the metadata that are used (OpenID Connect Discovery 1.0 §3, RP-Initiated Logout 1.0 §2.1). They never add algorithms or
- * kinds of client authentication.
- */
+/** The members of the metadata that are used (Discovery 1.0 §3, RP-Initiated Logout 1.0 §2.1). They never add algorithms. */
 const MEMBERS: Readonly<Record<EndpointName | 'keys', string>> = {
   authorize: 'authorization_endpoint',
   token: 'token_endpoint',
@@ -44,12 +41,8 @@ const SENDS_ISS = 'authorization_response_iss_parameter_supported';
 type Metadata = Readonly<Record<string, unknown>>;
 
 /**
- * Addresses and keys of a tenant's provider: those of the options; with `login.discovery` those of the provider's metadata
- * (OpenID Connect Discovery 1.0 §4); else those of the service.
- *
- * Methods throw `LoginFailedError`: `issuer` where the metadata names another issuer, `provider` where it, an address or the
- * keys cannot be used; `ExhibitorError`: `service_unavailable`, `rate_limited` or `deadline_exceeded` where the provider is
- * down or slow.
+ * Addresses and keys of a tenant's provider: those of the options; with `login.discovery` those of the provider's metadata (OpenID
+ * Connect Discovery 1.0 §4); else those of the service. What cannot be used is a {@link LoginFailedError}.
  */
 @Injectable()
 export class OpenIdProvider {
@@ -104,11 +97,7 @@ export class OpenIdProvider {
     return (await this.#metadataOf(tenant, deadline))[SENDS_ISS] === true;
   }
 
-  /**
-   * The keys of the provider.
-   *
-   * @param useless keys of which none verified a token. They are answered once more where there are no newer ones
-   */
+  /** The keys of the provider. Those that are `useless`, since none verified a token, only where there are no newer ones. */
   async keysOf(tenant: Tenant, deadline: Deadline, useless?: KeySet): Promise<KeySet> {
     const source: KeySource = tenant.login?.keys ?? {
       kind: 'url',
@@ -176,10 +165,7 @@ function unusableUrl(expected: string, published?: unknown): Refusal {
   return { reason: 'provider', option: 'login.discovery', expected, received: described(published) };
 }
 
-/**
- * A reply of the identity provider. One that cannot be used is a refusal (401); a provider that is slow, down or limits our
- * requests is not (503, 504).
- */
+/** A reply of the identity provider. One that cannot be used is a refusal (401); that there is none is not (503, 504). */
 export async function usableReply<R>(reply: Promise<R>, name: string): Promise<R> {
   try {
     return await reply;

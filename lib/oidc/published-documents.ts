@@ -38,11 +38,7 @@ export class PublishedDocuments<T> {
     private readonly transport: Transport,
   ) {}
 
-  /**
-   * The document, fetched where it is not fresh, once for all callers; the last good one where that fails.
-   *
-   * @param useless a document of no use to the caller: it is fetched again, even if it is fresh. In a pause it is answered once more
-   */
+  /** The document, fetched once for all callers where it is not fresh or is `useless` to one; the last good one where that fails. */
   async read(
     name: string,
     tenant: Tenant,

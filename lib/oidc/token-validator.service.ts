@@ -121,7 +121,6 @@ export class TokenValidator {
         message: `the ${NAMES[use]} is refused (${reason})`,
         expected,
         received,
-        // A client may have made it up.
         isUnverified: !isSigned && !isFromProvider,
       });
     }
@@ -132,7 +131,6 @@ export class TokenValidator {
 /** Of tokens, in the operator's log. */
 const NAMES = { id_token: 'ID token', access_token: 'access token', logout_token: 'logout token' } as const;
 
-/** The rules for the claims of a token. */
 function rulesFor({ use, nonce, maxAge }: GivenToken, tenant: Tenant): ClaimsRules {
   const login = loginOf(tenant);
   const { audience: option } = login;

@@ -66,11 +66,7 @@ export class UserInfo {
   }
 }
 
-/**
- * The contact e-mail address of the first source that has one, unchanged. One that cannot be looked up counts as none.
- *
- * @param sources claims of the token, then of userinfo
- */
+/** The contact e-mail address of the first source that has one, unchanged. One that cannot be looked up counts as none. */
 export function contactEmail(
   sources: readonly Claims[],
   { emailClaim }: Pick<LoginSettings, 'emailClaim'>,
