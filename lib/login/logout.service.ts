@@ -67,11 +67,10 @@ export class LogoutService {
     const results = await Promise.all(
       tenants.map((tenant) => this.#record(tenant, token).catch(refusalOrThrow)),
     );
-    const taken = results.filter((one) => typeof one === 'boolean');
-    if (taken.length === 0) {
+    if (results.every((one) => one instanceof LoginFailedError)) {
       throw results[0];
     }
-    return !taken.includes(false);
+    return !results.includes(false);
   }
 
   /** The fixed tenants whose keys may verify this token, one of each registration. */

@@ -90,11 +90,8 @@ export class OpenIdProvider {
 
   /** True where an authorization response without `iss` must be refused (RFC 9207 §2.4). */
   async requiresIss(tenant: Tenant, deadline: Deadline): Promise<boolean> {
-    const { requireIss, discovery } = tenant.login ?? {};
-    if (requireIss !== undefined || discovery !== true) {
-      return requireIss === true;
-    }
-    return (await this.#metadataOf(tenant, deadline))[SENDS_ISS] === true;
+    const { requireIss, discovery } = loginOf(tenant);
+    return requireIss ?? (discovery && (await this.#metadataOf(tenant, deadline))[SENDS_ISS] === true);
   }
 
   /** The keys of the provider. Those that are `useless`, since none verified a token, only where there are no newer ones. */
