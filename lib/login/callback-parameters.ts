@@ -33,10 +33,7 @@ export function readCallback({ request, target }: HttpContext): CallbackParamete
   return success ? output : undefined;
 }
 
-/**
- * True where a response has the method, the path and the parameters that the login asked for. Some providers send an error
- * in the query although a form was asked for.
- */
+/** True where a response is as the login asked for it. Some providers send an error in the query although a form was asked for. */
 export function fitsLogin(
   parameters: CallbackParameters,
   login: PendingLogin,

@@ -34,10 +34,7 @@ const REASON_BY_ERROR = new Map<string, LoginFailureReason>([
   ['account_selection_required', 'account_selection_required'],
 ]);
 
-/**
- * Verifies an authorization response whose state was matched and spent. The order is `iss`, `error`, front-channel ID token,
- * code, ID token, userinfo; one deadline covers all.
- */
+/** Verifies an authorization response whose state was matched and spent. One deadline covers all. */
 @Injectable()
 export class CallbackVerifier {
   readonly #identityTtl: number;
@@ -90,10 +87,7 @@ export class CallbackVerifier {
     return { identity, idToken: tokens.idToken, former };
   }
 
-  /**
-   * RFC 9207 §2.4. A hybrid response without `iss` is bound to its issuer by the front-channel ID token. Reported as
-   * unverified, since anybody can send a browser here.
-   */
+  /** RFC 9207 §2.4. A hybrid response without `iss` is bound by its ID token. Unverified: anybody can send a browser here. */
   async #checkIssuer(
     tenant: Tenant,
     pending: PendingLogin,

@@ -39,11 +39,7 @@ const parametersSchema = v.strictObject({
   brandingTenantId: text,
 });
 
-/**
- * Checks the parameters of one login: hosts may take them from a request.
- *
- * @throws {ExhibitorError} `invalid_argument` for a wrong value or an unknown name. Neither is shown: they may come from the request
- */
+/** Checks the parameters of one login. Neither a wrong value nor an unknown name is shown: they may come from the request. */
 export function checkLoginParameters(value: unknown, tenant: string): LoginParameters {
   const { success, output } = v.safeParse(parametersSchema, value ?? {});
   if (!success) {

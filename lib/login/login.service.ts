@@ -80,8 +80,7 @@ export class LoginService {
   /**
    * Starts a login: stores it in a cookie and answers the address of the provider to redirect to.
    *
-   * @param tenantKey default: the only tenant
-   * @param getTarget asked where the request may start a login: it is code of the host
+   * @param getTarget code of the host, asked where the request may start a login
    */
   async start(
     http: HttpContext,
@@ -174,10 +173,7 @@ export class LoginService {
     throw new LoginFailedError('state', `the browser sent ${NO_COOKIE}: start the login again`);
   }
 
-  /**
-   * A state is used once: in this browser, in this process, and with a `store` in all processes. With an `error` nothing can be
-   * redeemed: that leaves nothing in the store, which callbacks that anybody can send would fill.
-   */
+  /** A state is used once, with a `store` in all processes; but not stored for an `error`, which redeems nothing: anybody can send it. */
   async #spend(http: HttpContext, pending: PendingLogin, { error }: CallbackParameters): Promise<void> {
     this.#pending.clear(http, pending);
     const { state } = pending;

@@ -1,6 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
-import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { LoginFailedError } from '../errors/login-failed.error.js';
 import { isCrossSiteRequest } from '../http/fetch-metadata.js';
 import type { HttpContext } from '../http/http-context.js';
@@ -24,10 +23,7 @@ import { Deadlines } from '../time/deadline.js';
 /** Longest logout token, in characters. */
 const MAX_LENGTH = 16_384;
 
-/**
- * Ends logins: of a browser, here and at the provider (OpenID Connect RP-Initiated Logout 1.0), and those that the provider ended
- * (Back-Channel Logout 1.0).
- */
+/** Ends logins: of a browser, here and at the provider (RP-Initiated Logout 1.0), and those that the provider ended. */
 @Injectable()
 export class LogoutService {
   readonly #trustedOrigins: ExhibitorSettings['trustedOrigins'];
@@ -45,37 +41,20 @@ export class LogoutService {
     this.#trustedOrigins = settings.trustedOrigins;
   }
 
-  /**
-   * Logs the user out of this host. Answers the address that logs the user out at the provider, where `endSession` is set and
-   * somebody was logged in.
-   *
-   * @param removeIdentity removes the identity with `session: 'host'`
-   */
+  /** Logs the user out of this host. Answers the address that does so at the provider, where `endSession` is set. */
   async end(http: HttpContext, removeIdentity: () => void | Promise<void>): Promise<string | undefined> {
     const departing = await this.session.departing(http);
     if (isCrossSiteRequest(http, departing?.redirectUri, this.#trustedOrigins)) {
       throw new ExhibitorError('invalid_argument', 'a logout must come from this site');
     }
     await this.session.forget(http, removeIdentity);
-    if (departing === undefined) {
-      return undefined;
-    }
-    try {
-      return await this.#endSessionUrl(http, departing);
-    } catch (error) {
-      // The user is logged out here: that the tenant is not found, or the provider not reached, fails no logout.
-      if (isExhibitorError(error)) {
-        return undefined;
-      }
-      throw error;
-    }
+    // The user is logged out here: that the tenant is not found, or the provider not reached, fails no logout.
+    return departing && this.#endSessionUrl(http, departing).catch(() => undefined);
   }
 
   /**
-   * Verifies the `logout_token` of a request and ends the logins that it names. Answers false where there is a `store` that did not
-   * take it: the provider may send it again, and a token that is sent twice writes the same.
-   *
-   * @param tenantKey of a tenant of a source. Fixed tenants are found by issuer and audience of the token
+   * Verifies the `logout_token` of a request (Back-Channel Logout 1.0) and ends the logins that it names. Answers false where the
+   * `store` did not take it, so that the provider sends it again. `tenantKey` names a tenant of a source.
    */
   async receive(
     http: HttpContext,
@@ -88,17 +67,13 @@ export class LogoutService {
     const results = await Promise.all(
       tenants.map((tenant) => this.#record(tenant, token).catch(refusalOrThrow)),
     );
-    const taken = results.filter((one) => typeof one === 'boolean');
-    if (taken.length === 0) {
+    if (results.every((one) => one instanceof LoginFailedError)) {
       throw results[0];
     }
-    return !taken.includes(false);
+    return !results.includes(false);
   }
 
-  /**
-   * The fixed tenants that an unverified token is for, one of each registration: they may differ in their keys. It only selects the
-   * keys that verify the token.
-   */
+  /** The fixed tenants whose keys may verify this token, one of each registration. */
   #addresseesOf(token: string): Tenant[] {
     const claims = unverified(token, 'claims');
     const addressed = this.tenants.fixed.filter(

@@ -49,17 +49,12 @@ export function createPendingLogin(
   return { ...start, state: `${digit}${random().slice(1)}`, nonce: random(), verifier: random() };
 }
 
-/**
- * Names the issuer and the client of a login. A digest, since all pending logins of a browser share few bytes of cookies.
- */
+/** Names the issuer and the client of a login. A digest, since all pending logins of a browser share few bytes of cookies. */
 export function providerDigest({ issuer, clientId }: BrowserLogin): string {
   return shortDigestOf(JSON.stringify([issuer, clientId]));
 }
 
-/**
- * The sealed cookies of pending logins. There are 16 names, so that several tabs can log in at the same time without a session and
- * a request has no more of them to read. The state names its cookie, so that a callback opens that one only.
- */
+/** The sealed cookies of pending logins: 16 names, for several tabs. A callback opens only the one that its state names. */
 export class PendingLogins {
   readonly #cookies: OwnCookies;
   readonly #ttl: number;
@@ -72,10 +67,7 @@ export class PendingLogins {
     this.#ttl = settings.loginTtl;
   }
 
-  /**
-   * A digit whose cookie this browser does not have; any where it has all. Tabs that start at the same moment may get the same one:
-   * then the later login replaces the other. `chance` is a random number below 1.
-   */
+  /** A digit whose cookie is free, else any; `chance` is below 1. Of tabs that start at the same moment, one may replace another. */
   chooseDigit(http: HttpContext, { redirectUri }: BrowserLogin, chance: number): string {
     const secure = isSecure(redirectUri);
     const free = LOGIN_DIGITS.filter(

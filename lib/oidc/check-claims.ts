@@ -165,10 +165,7 @@ export function isText(value: unknown): value is string {
   return typeof value === 'string' && value !== '';
 }
 
-/**
- * True for the `c_hash` or `at_hash` of a value: the left half of its hash, by the hash algorithm of the ID token's `alg`
- * (OIDC Core §3.3.2.11). EdDSA uses SHA-512.
- */
+/** True for the `c_hash` or `at_hash` of a value: half of its hash, by that of `alg` (OIDC Core §3.3.2.11). EdDSA uses SHA-512. */
 export function hashFits(claim: unknown, value: string, algorithm: string): boolean {
   const bits = /(256|384|512)$/.exec(algorithm)?.[1] ?? '512';
   const digest = createHash(`sha${bits}`).update(value).digest();
@@ -183,10 +180,7 @@ export function logoutEventOf({ events }: Record<string, unknown>): unknown {
   return isRecord(events) && Object.hasOwn(events, LOGOUT_EVENT) ? events[LOGOUT_EVENT] : undefined;
 }
 
-/**
- * True for a logout token. Its issuer and audience are those of an ID token, and its key is the same. All validations of other
- * tokens refuse it.
- */
+/** True for a logout token, which has the issuer, audience and key of an ID token. All validations of other tokens refuse it. */
 export function isLogoutToken(claims: JWTPayload, typ: string | undefined): boolean {
   return /^(application\/)?logout\+jwt$/i.test(typ ?? '') || logoutEventOf(claims) !== undefined;
 }

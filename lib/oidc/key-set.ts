@@ -12,10 +12,7 @@ export interface KeySet {
   readonly getKey: CompactVerifyGetKey;
 }
 
-/**
- * The public signature keys of a JWKS; `undefined` where there is none, or too many keys. Unknown, unreadable, short, giant, symmetric
- * and private keys are passed over, so that one bad key does not make every login fail.
- */
+/** The usable public keys of a JWKS; `undefined` where there is none, or too many. One bad key does not make every login fail. */
 export async function keySetOf(jwks: { keys?: unknown }): Promise<KeySet | undefined> {
   const published: unknown[] = Array.isArray(jwks.keys) ? jwks.keys : [];
   const usable = published.length > MOST_KEYS ? [] : published.flatMap((jwk) => usableKey(jwk) ?? []);

@@ -25,10 +25,7 @@ const NAMES = {
   userinfo: 'userinfo',
 } as const;
 
-/**
- * Members of the metadata that are used (OpenID Connect Discovery 1.0 §3, RP-Initiated Logout 1.0 §2.1). They never add algorithms or
- * kinds of client authentication.
- */
+/** The members of the metadata that are used (Discovery 1.0 §3, RP-Initiated Logout 1.0 §2.1). They never add algorithms. */
 const MEMBERS: Readonly<Record<EndpointName | 'keys', string>> = {
   authorize: 'authorization_endpoint',
   token: 'token_endpoint',
@@ -44,12 +41,8 @@ const SENDS_ISS = 'authorization_response_iss_parameter_supported';
 type Metadata = Readonly<Record<string, unknown>>;
 
 /**
- * Addresses and keys of a tenant's provider: those of the options; with `login.discovery` those of the provider's metadata
- * (OpenID Connect Discovery 1.0 §4); else those of the service.
- *
- * Methods throw `LoginFailedError`: `issuer` where the metadata names another issuer, `provider` where it, an address or the
- * keys cannot be used; `ExhibitorError`: `service_unavailable`, `rate_limited` or `deadline_exceeded` where the provider is
- * down or slow.
+ * Addresses and keys of a tenant's provider: those of the options; with `login.discovery` those of the provider's metadata (OpenID
+ * Connect Discovery 1.0 §4); else those of the service. What cannot be used is a {@link LoginFailedError}.
  */
 @Injectable()
 export class OpenIdProvider {
@@ -91,24 +84,17 @@ export class OpenIdProvider {
     if (success && isAllowedUrl(url, tenant.key, this.#allowedOrigins)) {
       return url;
     }
-    const rule = success ? 'on one of allowedOrigins' : issues[0].message;
-    return this.#refuse(tenant, 'metadata', unusableUrl(`${MEMBERS[name]} ${rule}`, published));
+    const expected = `${MEMBERS[name]} ${success ? 'on one of allowedOrigins' : issues[0].message}`;
+    return this.#refuse(tenant, 'metadata', unusableUrl(expected, published));
   }
 
   /** True where an authorization response without `iss` must be refused (RFC 9207 §2.4). */
   async requiresIss(tenant: Tenant, deadline: Deadline): Promise<boolean> {
-    const { requireIss, discovery } = tenant.login ?? {};
-    if (requireIss !== undefined || discovery !== true) {
-      return requireIss === true;
-    }
-    return (await this.#metadataOf(tenant, deadline))[SENDS_ISS] === true;
+    const { requireIss, discovery } = loginOf(tenant);
+    return requireIss ?? (discovery && (await this.#metadataOf(tenant, deadline))[SENDS_ISS] === true);
   }
 
-  /**
-   * The keys of the provider.
-   *
-   * @param useless keys of which none verified a token. They are answered once more where there are no newer ones
-   */
+  /** The keys of the provider. Those that are `useless`, since none verified a token, only where there are no newer ones. */
   async keysOf(tenant: Tenant, deadline: Deadline, useless?: KeySet): Promise<KeySet> {
     const source: KeySource = tenant.login?.keys ?? {
       kind: 'url',
@@ -160,13 +146,10 @@ export class OpenIdProvider {
 
   /** Tells the operator why a reply cannot be used. */
   #refuse(tenant: Tenant, operation: keyof typeof NAMES, refusal: Refusal): never {
-    const { reason, option, expected, received } = refusal;
-    // Those that decide which address is read.
-    const address = addressOption(tenant, operation);
-    const options = operation === 'metadata' ? [address, 'login.discovery'] : [address];
+    const { reason, option = addressOption(tenant, operation), expected, received } = refusal;
     this.log.report(tenant, {
       cause: `${operation} ${expected}`,
-      options: option === undefined ? options : [option],
+      options: [option],
       message: `${NAMES[operation]} cannot be used`,
       expected,
       received,
@@ -175,15 +158,11 @@ export class OpenIdProvider {
   }
 }
 
-/** Refuses an address of the metadata. */
 function unusableUrl(expected: string, published?: unknown): Refusal {
   return { reason: 'provider', option: 'login.discovery', expected, received: described(published) };
 }
 
-/**
- * A reply of the identity provider. One that cannot be used is a refusal (401); a provider that is slow, down or limits our
- * requests is not (503, 504).
- */
+/** A reply of the identity provider. One that cannot be used is a refusal (401); that there is none is not (503, 504). */
 export async function usableReply<R>(reply: Promise<R>, name: string): Promise<R> {
   try {
     return await reply;

@@ -7,10 +7,8 @@ import type { Deadline, Deadlines } from '../time/deadline.js';
 import { createCache, type ExpiringCache } from '../time/expiring-cache.js';
 import type { Transport } from '../transport/transport.service.js';
 
-/** How long a fetched document is used without fetching it again, in ms. */
+/** For how long a fetched document is used, and the last good one while it cannot be fetched, in ms. */
 const FRESH = 600_000;
-
-/** How long the last good document is used while it cannot be fetched, in ms. */
 const LAST_GOOD = 86_400_000;
 
 /**
@@ -24,7 +22,7 @@ const MOST = 10_000;
 
 interface Published<T> {
   good?: { value: T; fetchedAt: number };
-  /** Under way, or done: until the next one, all callers get what it answers, or its error. */
+  /** Until the next one, all callers get what it answers, or its error. */
   lastFetch?: Promise<T>;
   /** No fetch starts before: `Infinity` while one is under way, then the end of its pause, if any. */
   nextFetchAt: number;
@@ -40,11 +38,7 @@ export class PublishedDocuments<T> {
     private readonly transport: Transport,
   ) {}
 
-  /**
-   * The document, fetched where it is not fresh, once for all callers; the last good one where that fails.
-   *
-   * @param useless a document of no use to the caller: it is fetched again, even if it is fresh. In a pause it is answered once more
-   */
+  /** The document, fetched once for all callers where it is not fresh or is `useless` to one; the last good one where that fails. */
   async read(
     name: string,
     tenant: Tenant,
@@ -55,15 +49,14 @@ export class PublishedDocuments<T> {
     const known = this.#entryOf(name, tenant);
     const now = this.clock.now();
     const good = known.good && now < known.good.fetchedAt + LAST_GOOD ? known.good : undefined;
-    const isUseless = useless !== undefined && good?.value === useless;
-    if (good !== undefined && now < good.fetchedAt + FRESH && !isUseless) {
+    if (good !== undefined && good.value !== useless && now < good.fetchedAt + FRESH) {
       return good.value;
     }
     if (known.lastFetch === undefined || now >= known.nextFetchAt) {
       known.nextFetchAt = Infinity;
       // Half of the time: after a failure the callers go on with the last good document.
       const fetching = this.deadlines.within(tenant.http.deadline / 2, fetch);
-      known.lastFetch = this.#keep(known, fetching, isUseless);
+      known.lastFetch = this.#keep(known, fetching, useless === undefined ? 0 : PAUSE);
     }
     try {
       return await deadline.race(known.lastFetch);
@@ -86,11 +79,11 @@ export class PublishedDocuments<T> {
     return known;
   }
 
-  async #keep(known: Published<T>, fetching: Promise<T>, isUseless: boolean): Promise<T> {
+  async #keep(known: Published<T>, fetching: Promise<T>, pause: number): Promise<T> {
     try {
       const value = await fetching;
       known.good = { value, fetchedAt: this.clock.now() };
-      known.nextFetchAt = isUseless ? this.clock.now() + PAUSE : 0;
+      known.nextFetchAt = this.clock.now() + pause;
       return value;
     } catch (error) {
       known.nextFetchAt = this.clock.now() + PAUSE;

@@ -73,30 +73,37 @@ export class TokenValidator {
   async verify(tenant: Tenant, given: GivenToken, deadline: Deadline): Promise<VerifiedToken> {
     // First: where an option is missing, no keys are fetched.
     const rules = rulesFor(given, tenant);
-    const verified = await this.#verifySignature(tenant, given.token, deadline);
+    const { algorithms, issuer } = loginOf(tenant);
+    const { alg, kid } = unverified(given.token, 'header');
+    if (typeof alg === 'string' && !algorithms.some((name) => name === alg)) {
+      return this.#refuse(tenant, given, {
+        reason: 'algorithm',
+        option: 'login.algorithms',
+        expected: `alg ${algorithms.join(', ')}`,
+        received: `alg ${alg}`,
+      });
+    }
+    const isReadable = typeof alg === 'string' && (kid === undefined || typeof kid === 'string');
+    const verified = isReadable ? await this.#verifySignature(tenant, given.token, kid, deadline) : undefined;
     if (verified === undefined) {
-      return this.#refuse(tenant, given, signatureRefusal(given.token, tenant));
+      return this.#refuse(tenant, given, signatureRefusal(tenant, kid, alg));
     }
     const now = this.clock.epochMs() / 1000;
-    const refusal = issuerFailure(verified.payload, loginOf(tenant).issuer) ?? rules(verified, now);
+    const refusal = issuerFailure(verified.payload, issuer) ?? rules(verified, now);
     return refusal === undefined ? verified : this.#refuse(tenant, given, refusal);
   }
 
   /**
    * `undefined` where no key has signed the token. Keys are fetched again where they have no key of this `kid`; without `kid`, where
-   * none fits the signature. A header that is unreadable, or whose `alg` is not listed, causes no fetch.
+   * none fits the signature.
    */
   async #verifySignature(
     tenant: Tenant,
     token: string,
+    kid: string | undefined,
     deadline: Deadline,
   ): Promise<VerifiedToken | undefined> {
     const { algorithms } = loginOf(tenant);
-    const { alg, kid } = unverified(token, 'header');
-    const isReadable = kid === undefined || typeof kid === 'string';
-    if (!isReadable || !algorithms.some((name) => name === alg)) {
-      return undefined;
-    }
     const keys = await this.provider.keysOf(tenant, deadline);
     const verified = await verifyToken(token, keys.getKey, algorithms);
     if (verified !== undefined || (kid !== undefined && keys.kids.has(kid))) {
@@ -121,7 +128,6 @@ export class TokenValidator {
         message: `the ${NAMES[use]} is refused (${reason})`,
         expected,
         received,
-        // A client may have made it up.
         isUnverified: !isSigned && !isFromProvider,
       });
     }
@@ -132,7 +138,6 @@ export class TokenValidator {
 /** Of tokens, in the operator's log. */
 const NAMES = { id_token: 'ID token', access_token: 'access token', logout_token: 'logout token' } as const;
 
-/** The rules for the claims of a token. */
 function rulesFor({ use, nonce, maxAge }: GivenToken, tenant: Tenant): ClaimsRules {
   const login = loginOf(tenant);
   const { audience: option } = login;
@@ -160,13 +165,8 @@ function missing(option: string, tenantKey: string): never {
 }
 
 /** What an operator reads of a token whose signature cannot be verified. */
-function signatureRefusal(token: string, tenant: Tenant): Refusal {
-  const { algorithms, keys } = loginOf(tenant);
-  const { alg, kid } = unverified(token, 'header');
-  if (typeof alg === 'string' && !algorithms.some((name) => name === alg)) {
-    const expected = `alg ${algorithms.join(', ')}`;
-    return { reason: 'algorithm', option: 'login.algorithms', expected, received: `alg ${alg}` };
-  }
+function signatureRefusal(tenant: Tenant, kid: unknown, alg: unknown): Refusal {
+  const { keys } = loginOf(tenant);
   const kids = keys?.kind === 'jwks' ? keys.jwks.keys.map((key) => key.kid ?? 'none') : undefined;
   const expected = kids === undefined ? 'a key of this option' : `kid ${described(kids)}`;
   const received = `kid ${described(kid)}, alg ${described(alg)}`;

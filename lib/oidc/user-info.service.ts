@@ -66,11 +66,7 @@ export class UserInfo {
   }
 }
 
-/**
- * The contact e-mail address of the first source that has one, unchanged. One that cannot be looked up counts as none.
- *
- * @param sources claims of the token, then of userinfo
- */
+/** The contact e-mail address of the first source that has one, unchanged. One that cannot be looked up counts as none. */
 export function contactEmail(
   sources: readonly Claims[],
   { emailClaim }: Pick<LoginSettings, 'emailClaim'>,
@@ -103,18 +99,14 @@ const AUTHENTICATION_CLAIMS = ['auth_time', 'acr', 'amr'];
  * Claims of the user. Those of the token, which is signed, take precedence over userinfo; those about the authentication are
  * taken from it alone. `email_verified` is only taken from a source whose `email` is taken.
  */
-function userClaims(token: Claims, userinfo: Claims | undefined): Claims {
-  const ofPerson = without(AUTHENTICATION_CLAIMS, userinfo);
-  const { email_verified: _ofSomeSource, ...claims }: Claims = { ...ofPerson, ...token };
-  const ofEmail = [token, userinfo].find(
-    (source) => source?.['email'] === claims['email'] && source?.['email_verified'] !== undefined,
+function userClaims(token: Claims, userinfo: Claims = {}): Claims {
+  const { email }: Claims = { ...userinfo, ...token };
+  const [ofToken, ofPerson] = [token, without(AUTHENTICATION_CLAIMS, userinfo)].map((source) =>
+    source['email'] === email ? source : without(['email_verified'], source),
   );
-  if (ofEmail !== undefined) {
-    claims['email_verified'] = ofEmail['email_verified'];
-  }
-  return without([...JWT_CLAIMS, ...ID_TOKEN_CLAIMS], claims);
+  return without([...JWT_CLAIMS, ...ID_TOKEN_CLAIMS], { ...ofPerson, ...ofToken });
 }
 
-function without(names: readonly string[], claims: Claims = {}): Claims {
+function without(names: readonly string[], claims: Claims): Claims {
   return Object.fromEntries(Object.entries(claims).filter(([name]) => !names.includes(name)));
 }

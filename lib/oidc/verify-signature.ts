@@ -24,10 +24,7 @@ export async function verifyToken(
   }
 }
 
-/**
- * The header or the claims of a JWT that is not verified yet. They only select what verifies it. Empty where they are
- * unreadable. Synchronous, and without jose, which is loaded with the first verification.
- */
+/** Header or claims of a JWT that is not verified yet, which only select what verifies it. Empty where they are unreadable. */
 export function unverified(token: string, part: 'header' | 'claims'): Record<string, unknown> {
   // An encrypted token has five parts, of which only the header is readable.
   const parts = token.split('.', 6);

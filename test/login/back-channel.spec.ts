@@ -392,7 +392,7 @@ describe('tenants of one issuer and client', () => {
       },
     }));
     const visitor = await loggedIn(host, {}, {}, '?tenant=known');
-    provider.script = { keys: answers({}, 500) };
+    provider.script = { keys: answers({}, 404) };
     await logOutBy(host, {}, 400);
     expect(await isLoggedIn(visitor, host)).toBe(false);
   });

@@ -9,7 +9,7 @@ import {
 } from '../../lib/index.js';
 import { BoothController } from '../support/booth.controller.js';
 import type { Host } from '../support/host.js';
-import { says } from '../support/provider-script.js';
+import { answers, says } from '../support/provider-script.js';
 import type { ScriptedProvider, LoginOverrides } from '../support/provider.js';
 import { Visitor } from '../support/visitor.js';
 import { withProvider, type Given, type OwnOptions } from './hosts.js';
@@ -114,7 +114,7 @@ describe('tenants of two providers', () => {
     const siblings = await start((callback) => ({
       tenants: { honest: honest.tenantOptions(callback), two: honest.tenantOptions(callback) },
     }));
-    honest.script = withoutIss;
+    honest.script = { ...withoutIss, metadata: answers({}, 404) };
     await expectLoginRefused(source, 'issuer', HONEST);
     await enter(siblings, HONEST);
     honest.script = {};
