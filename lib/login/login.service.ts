@@ -173,7 +173,7 @@ export class LoginService {
     throw new LoginFailedError('state', `the browser sent ${NO_COOKIE}: start the login again`);
   }
 
-  /** A state is used once, with a `store` in all processes; but not stored for an `error`, which redeems nothing: anybody can send it. */
+  /** A state is used once, with a `store` in all processes. Anybody can send an `error`, which redeems nothing and is not stored. */
   async #spend(http: HttpContext, pending: PendingLogin, { error }: CallbackParameters): Promise<void> {
     this.#pending.clear(http, pending);
     const { state } = pending;
