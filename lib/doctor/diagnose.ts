@@ -3,8 +3,8 @@ import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import type { TenantOptions } from '../options/tenant-options.interface.js';
 import { problemText } from '../problems/problem-log.service.js';
 import { Deadlines, type Deadline } from '../time/deadline.js';
-import { begin, type Diagnosis, type Json } from './diagnosis.js';
-import { Unproved, type DiagnosisHints, type Finding } from './finding.js';
+import { begin, Unproved, type Diagnosis, type Json } from './diagnosis.js';
+import type { DiagnosisHints, Finding } from './finding.js';
 import { authorize, cookies, loginClient, metadata, publishedKey } from './login-steps.js';
 import { access, apiClient, clock, connection, list, lookup, valid } from './service-steps.js';
 

@@ -16,7 +16,7 @@ import { withTimeout } from '../time/deadline.js';
 import { Transport } from '../transport/transport.service.js';
 import { errorCode } from '../transport/wire/network-errors.js';
 import { parseRecord } from '../transport/wire/reply-body.js';
-import { prove, type DiagnosisHints, type Finding } from './finding.js';
+import type { DiagnosisHints, Finding } from './finding.js';
 
 export type Json = Readonly<Record<string, unknown>>;
 
@@ -157,7 +157,24 @@ export async function begin(given: Json, hints: DiagnosisHints): Promise<Diagnos
   return new Diagnosis(tenant, hints, context, seen);
 }
 
-/** As {@link prove}. A 429 and a 5xx say nothing of the options. */
-export function proveReply({ status, message }: Probed, isExpected: boolean, ...options: string[]): void {
-  prove(isExpected, message, ...(status === 429 || status >= 500 ? [] : options));
+/** Thrown by a step that did not prove what it tests. */
+export class Unproved extends Error {
+  /** @param options those that may be wrong; none where the replies prove nothing */
+  constructor(
+    message: string,
+    readonly options: readonly string[] = [],
+  ) {
+    super(message);
+  }
+}
+
+/**
+ * @param found what contradicts it. A 429 and a 5xx say nothing of the options
+ * @throws {Unproved} unless this holds
+ */
+export function prove(holds: boolean, found: string | Probed, ...options: string[]): asserts holds {
+  if (!holds) {
+    const { message, status } = typeof found === 'string' ? { message: found, status: 0 } : found;
+    throw new Unproved(message, status === 429 || status >= 500 ? [] : options);
+  }
 }

@@ -7,8 +7,7 @@ import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.j
 import { isAllowedUrl, parseUrl } from '../options/value-schemas.js';
 import { browserLoginOf, loginOf, type BrowserLogin } from '../tenants/tenant.js';
 import type { Deadline } from '../time/deadline.js';
-import { proveReply, type Diagnosis } from './diagnosis.js';
-import { prove, Unproved } from './finding.js';
+import { prove, Unproved, type Diagnosis } from './diagnosis.js';
 
 /** No provider has issued it. */
 const NO_CODE = 'nestjs-exhibitor-doctor-asks-whether-you-know-this-client';
@@ -100,7 +99,7 @@ export async function authorize(diagnosis: Diagnosis, deadline: Deadline): Promi
   const isPage = target === undefined || target.href.includes('error');
   prove(isPage, `the provider redirects to ${target?.origin}, not to redirectUri: log in once by a browser`);
   // Pages for people are answered with 200, 400, 401 or 403.
-  proveReply(reply, reply.status >= 200 && reply.status <= 403, option);
+  prove(reply.status >= 200 && reply.status <= 403, reply, option);
   const message = `${reply.message}: it refuses the client, or '${browser.redirectUri}' is not registered for it`;
   const refusesRedirect = REFUSES_REDIRECT.test(reply.text);
   prove(refusesRedirect || !REFUSES_CLIENT.test(reply.text), message, 'login.clientId');

@@ -7,8 +7,7 @@ import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.j
 import { bootAdvice } from '../problems/boot-advice.js';
 import type { Deadline } from '../time/deadline.js';
 import { TokenService } from '../tokens/token.service.js';
-import { proveReply, type Diagnosis, type Probed } from './diagnosis.js';
-import { prove } from './finding.js';
+import { prove, type Diagnosis, type Probed } from './diagnosis.js';
 
 /** Scope of the REST API, unless onboarding says otherwise (service specification, Endpoints §1). */
 const USUAL_SCOPE = 'idp_api';
@@ -27,9 +26,9 @@ export async function valid({ tenant, context }: Diagnosis): Promise<string> {
 export async function connection(diagnosis: Diagnosis): Promise<string> {
   const { baseUrl, authUrl } = diagnosis.tenant;
   const service = await diagnosis.probe(listUrl(diagnosis, baseUrl));
-  proveReply(service, service.status > 0, 'baseUrl');
+  prove(service.status > 0, service, 'baseUrl');
   const provider = await diagnosis.probe(metadataUrl(authUrl));
-  proveReply(provider, provider.status > 0, 'authUrl');
+  prove(provider.status > 0, provider, 'authUrl');
   return `${service.message}, ${provider.message}`;
 }
 
@@ -61,10 +60,10 @@ export async function access(diagnosis: Diagnosis): Promise<string> {
   const { baseUrl } = diagnosis.tenant;
   const reply = await read(diagnosis, baseUrl);
   const { status } = reply;
-  proveReply(reply, status !== 401 && status !== 403, ...refusedOptions(diagnosis, reply));
+  prove(status !== 401 && status !== 403, reply, ...refusedOptions(diagnosis, reply));
   // Whoever asks for a token, and refuses something else, has accepted this one.
   const isClosed = [401, 403].includes((await diagnosis.probe(listUrl(diagnosis, baseUrl))).status);
-  proveReply(reply, isClosed && status >= 200 && status !== 429 && status < 500, 'baseUrl');
+  prove(isClosed && status >= 200 && status !== 429 && status < 500, reply, 'baseUrl');
   return `the service accepts the token and tenantId: ${reply.message}`;
 }
 
@@ -93,7 +92,7 @@ export async function list(diagnosis: Diagnosis): Promise<string> {
   diagnosis.needs('tenant');
   const reply = await read(diagnosis, tenant.baseUrl);
   const suspects = reply.status === 404 ? await absentOptions(diagnosis) : ['baseUrl'];
-  proveReply(reply, reply.status === 200, ...suspects);
+  prove(reply.status === 200, reply, ...suspects);
   const page = parsePage(reply.json, tenant.key);
   return `the event has ${page.paginationMetadata.totalCount} exhibitors`;
 }
