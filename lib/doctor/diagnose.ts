@@ -71,13 +71,11 @@ function findingOf(step: string, error: unknown, known?: Diagnosis): Finding {
   const suspects = options.filter((option) => known?.proved.has(option) !== true);
   // An option that is wrong by itself explains what later steps find.
   const cause = known?.findings.find(({ option = '' }) => suspects.includes(option));
-  if (cause !== undefined) {
-    const said = `not tested: the step '${cause.step}' failed for ${cause.option}`;
-    return { step, status: 'unknown', message: said };
+  if (cause === undefined && suspects.length > 0) {
+    return { step, status: 'wrong', option: suspects.join(', '), message, advice: adviceOn(suspects) };
   }
-  return suspects.length === 0
-    ? { step, status: 'unknown', message }
-    : { step, status: 'wrong', option: suspects.join(', '), message, advice: adviceOn(suspects) };
+  const said = cause && `not tested: the step '${cause.step}' failed for ${cause.option}`;
+  return { step, status: 'unknown', message: said ?? message };
 }
 
 /** What an error says of the options. Those that are none of the module are thrown again. */

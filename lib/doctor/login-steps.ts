@@ -3,6 +3,7 @@ import { authorizationUrl } from '../login/exhibitor.strategy.js';
 import { createPendingLogin, type PendingLogin } from '../login/pending-login.js';
 import { keySetOf } from '../oidc/key-set.js';
 import { metadataUrl, OpenIdProvider } from '../oidc/openid-provider.service.js';
+import { unverified } from '../oidc/verify-signature.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import { isAllowedUrl, parseUrl } from '../options/value-schemas.js';
 import { browserLoginOf, loginOf, type BrowserLogin } from '../tenants/tenant.js';
@@ -34,14 +35,15 @@ const REFUSES_CLIENT = /(?:invalid|unknown)[ _]client|client (?:is |was |id )?(?
  * issuer. One provider may have many: the realms of Keycloak, the tenants of Entra ID.
  */
 export async function metadata(diagnosis: Diagnosis): Promise<string> {
-  const { tenant, context, claims, findings } = diagnosis;
+  const { tenant, context, accessToken, findings } = diagnosis;
   const { issuer, discovery } = loginOf(tenant);
   const { json: own, text, message } = await diagnosis.probe(metadataUrl(issuer));
   const { json: other } = await diagnosis.probe(metadataUrl(tenant.authUrl));
+  const { iss } = unverified(accessToken, 'claims');
   const endpoint = own['token_endpoint'];
   // What comes from a wrong authUrl says nothing of the issuer.
   const isAuthUrlWrong = findings.some(({ option }) => option?.split(', ').includes('authUrl'));
-  const isConfirmed = claims['iss'] === issuer || endpoint === tenant.tokenUrl;
+  const isConfirmed = iss === issuer || endpoint === tenant.tokenUrl;
   const mayContradict = !isAuthUrlWrong && !isConfirmed;
   const agree = (what: string, found: unknown, expected: string, ...options: string[]): void => {
     const difference = `${what} '${diagnosis.shown(found)}', not '${expected}'`;
@@ -49,7 +51,7 @@ export async function metadata(diagnosis: Diagnosis): Promise<string> {
   };
   agree('the provider is the issuer', own['issuer'] ?? (mayContradict ? other['issuer'] : undefined), issuer);
   if (mayContradict) {
-    agree('the access token of the API is from the issuer', claims['iss'], issuer);
+    agree('the access token of the API is from the issuer', iss, issuer);
   }
   if (mayContradict && tenant.tokenUrlOption === 'endpoints.token') {
     agree('the token endpoint of the issuer is', endpoint, tenant.tokenUrl, 'endpoints.token');

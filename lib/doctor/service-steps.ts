@@ -46,10 +46,10 @@ export async function clock(diagnosis: Diagnosis): Promise<string> {
 
 /** An access token of the REST API. */
 export async function apiClient(diagnosis: Diagnosis, deadline: Deadline): Promise<string> {
-  const { tenant, context, seen, proved } = diagnosis;
+  const { tenant, context, seen, proved, secrets } = diagnosis;
   const { accessToken } = await context.get(TokenService).tokenFor(tenant, deadline);
   diagnosis.accessToken = accessToken;
-  diagnosis.claims = unverified(accessToken, 'claims');
+  secrets.push(accessToken);
   proved.add('endpoints.token');
   return `${seen.address} accepts the API client`;
 }
@@ -71,7 +71,8 @@ export async function access(diagnosis: Diagnosis): Promise<string> {
  * The options that a service may mean by a 401 or 403 to a new token (RFC 6750 §3.1). A provider may grant less than the scope that was
  * asked for, which is known of a JWT only.
  */
-function refusedOptions({ tenant, claims }: Diagnosis, { status, headers }: Probed): string[] {
+function refusedOptions({ tenant, accessToken }: Diagnosis, { status, headers }: Probed): string[] {
+  const claims = unverified(accessToken, 'claims');
   const challenge = String(headers['www-authenticate']);
   const { scope } = tenant.settings;
   const granted = [claims['scope']].flat().join(' ').split(' ');
