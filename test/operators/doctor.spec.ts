@@ -436,11 +436,6 @@ describe('the command', () => {
   it.each([
     ['no file', () => ['--config', join(folder, 'none.json')], 'ENOENT'],
     [
-      'an env file as its configuration',
-      () => ['--config', fileOf('host.env', 'TENANT_ID=acme')],
-      /host\.env cannot be read .* node --env-file=FILE \S+\.js doctor$/,
-    ],
-    [
       'a tenant that objects inherit',
       () => ['--config', TENANTS, '--tenant', '__proto__'],
       "no tenant '__proto__'",
