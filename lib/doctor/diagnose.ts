@@ -97,7 +97,7 @@ function unprovedOf(error: unknown, known: Diagnosis | undefined): Unproved {
     return new Unproved(message, [message.slice(0, message.indexOf(' '))]);
   }
   const { address = '', problem } = known?.seen ?? {};
-  const text = problem === undefined ? message : problemText(problem);
+  const text = known?.shown(problem === undefined ? message : problemText(problem)) ?? message;
   // Of a list or lookup. What else cannot be used is reported.
   const options = problem?.options ?? (error.code === 'malformed_response' ? ['baseUrl'] : []);
   return new Unproved(text.includes(address) ? text : `${address}: ${text}`, options);

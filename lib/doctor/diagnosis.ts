@@ -21,14 +21,11 @@ import type { DiagnosisHints, Finding } from './finding.js';
 
 export type Json = Readonly<Record<string, unknown>>;
 
-/** The reply to a probe. */
+/** The reply to a probe. Where there is none, or no JSON object, the members are 0 or empty. */
 export interface Probed {
-  /** 0 where there is none. */
   status: number;
   headers: IncomingHttpHeaders;
-  /** Empty where the body was cut short or too large. */
   text: string;
-  /** Empty where the text is no JSON object. */
   json: Json;
   /** In ms since 1970. */
   receivedAt: number;
@@ -59,6 +56,7 @@ export class Diagnosis {
   constructor(
     readonly tenant: Tenant,
     readonly hints: DiagnosisHints,
+    readonly options: ReturnType<typeof checkOptions>,
     readonly context: INestApplicationContext,
     readonly seen: Seen,
     /** Of both clients and the access token, where they are known. */
@@ -74,7 +72,7 @@ export class Diagnosis {
 
   /** Text from outside as a finding shows it. A provider may repeat what an earlier request contained. */
   shown(value: unknown): string {
-    return hideSecrets(String(value), this.secrets);
+    return hideSecrets(String(value), this.secrets, 1_000);
   }
 
   /** @throws {Unproved} unless this step proved what it tests */
@@ -131,10 +129,10 @@ export async function begin(given: Json, hints: DiagnosisHints): Promise<Diagnos
       return sent;
     });
   const report = (_tenant: unknown, problem?: Problem): void => void (seen.problem ??= problem);
-  const checked = checkOptions({ tenant: own, http, allowedOrigins, session, secrets, axios });
+  const options = checkOptions({ tenant: own, http, allowedOrigins, session, secrets, axios });
   checkLookupFilter(hints);
   const providers = [
-    { provide: CHECKED_OPTIONS, useValue: checked },
+    { provide: CHECKED_OPTIONS, useValue: options },
     { provide: ProblemLog, useValue: { report } },
   ];
   const module = { module: ExhibitorModule, providers };
@@ -143,7 +141,7 @@ export async function begin(given: Json, hints: DiagnosisHints): Promise<Diagnos
   tenant.http.attempts = 1;
   const clients = [tenant.settings, tenant.login ?? {}];
   const known = await Promise.all(clients.map((client) => readSecret(client, tenant.http.attemptTimeout)));
-  return new Diagnosis(tenant, hints, context, seen, known);
+  return new Diagnosis(tenant, hints, options, context, seen, known);
 }
 
 /** A function is called once. One that does not answer in time fails, so that its option is named. */

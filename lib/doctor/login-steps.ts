@@ -4,7 +4,6 @@ import { createPendingLogin, type PendingLogin } from '../login/pending-login.js
 import { keySetOf } from '../oidc/key-set.js';
 import { metadataUrl, OpenIdProvider } from '../oidc/openid-provider.service.js';
 import { unverified } from '../oidc/verify-signature.js';
-import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import { isAllowedUrl, parseUrl } from '../options/value-schemas.js';
 import { browserLoginOf, loginOf, type BrowserLogin } from '../tenants/tenant.js';
 import type { Deadline } from '../time/deadline.js';
@@ -35,32 +34,29 @@ const REFUSES_CLIENT = /(?:invalid|unknown)[ _]client|client (?:is |was |id )?(?
  * issuer. One provider may have many: the realms of Keycloak, the tenants of Entra ID.
  */
 export async function metadata(diagnosis: Diagnosis): Promise<string> {
-  const { tenant, context, accessToken, findings } = diagnosis;
+  const { tenant, options, accessToken, findings } = diagnosis;
   const { issuer, discovery } = loginOf(tenant);
   const { json: own, text, message } = await diagnosis.probe(metadataUrl(issuer));
   const { json: other } = await diagnosis.probe(metadataUrl(tenant.authUrl));
   const { iss } = unverified(accessToken, 'claims');
   const endpoint = own['token_endpoint'];
+  const agree = (what: string, found: unknown, expected: unknown, ...also: string[]): void => {
+    const difference = `${what} '${diagnosis.shown(found)}', not '${expected}'`;
+    prove(found === undefined || found === expected, difference, 'login.issuer', ...also);
+  };
+  agree('the provider is the issuer', own['issuer'], issuer);
   // What comes from a wrong authUrl says nothing of the issuer.
   const isAuthUrlWrong = findings.some(({ option }) => option?.split(', ').includes('authUrl'));
-  const isConfirmed = iss === issuer || endpoint === tenant.tokenUrl;
-  const mayContradict = !isAuthUrlWrong && !isConfirmed;
-  const agree = (what: string, found: unknown, expected: string, ...options: string[]): void => {
-    const difference = `${what} '${diagnosis.shown(found)}', not '${expected}'`;
-    prove(found === undefined || found === expected, difference, 'login.issuer', ...options);
-  };
-  agree('the provider is the issuer', own['issuer'] ?? (mayContradict ? other['issuer'] : undefined), issuer);
-  if (mayContradict) {
+  if (!isAuthUrlWrong && iss !== issuer && endpoint !== tenant.tokenUrl) {
+    const ownTokenUrl = tenant.settings.endpoints?.token;
+    agree('the provider is the issuer', own['issuer'] ?? other['issuer'], issuer);
     agree('the access token of the API is from the issuer', iss, issuer);
-  }
-  if (mayContradict && tenant.tokenUrlOption === 'endpoints.token') {
-    agree('the token endpoint of the issuer is', endpoint, tenant.tokenUrl, 'endpoints.token');
+    agree('the token endpoint of the issuer is', endpoint, ownTokenUrl ?? endpoint, 'endpoints.token');
   }
   const suspects = discovery || NO_SUCH_ISSUER.test(text) ? ['login.issuer'] : [];
   prove(own['issuer'] !== undefined, `no metadata proves the issuer: ${message}`, ...suspects);
-  const { settings } = context.get<CheckedOptions>(CHECKED_OPTIONS);
   const keys = String(own['jwks_uri'] ?? '');
-  diagnosis.publishedKeys = isAllowedUrl(keys, tenant.key, settings.allowedOrigins) ? keys : '';
+  diagnosis.publishedKeys = isAllowedUrl(keys, tenant.key, options.settings.allowedOrigins) ? keys : '';
   return 'nothing that the provider publishes contradicts the issuer';
 }
 
@@ -139,9 +135,8 @@ export async function loginClient(diagnosis: Diagnosis, deadline: Deadline): Pro
   return `${seen.address} accepts the login client`;
 }
 
-function pendingLogin({ redirectUri, responseType, maxAge }: BrowserLogin): PendingLogin {
-  const start = { tenant: '', provider: '', redirectUri, responseType, maxAge, former: [] };
-  return createPendingLogin(start, '0');
+function pendingLogin(login: BrowserLogin): PendingLogin {
+  return createPendingLogin({ tenant: '', provider: '', former: [], ...login }, '0');
 }
 
 /** Cookies of a login are those of one origin. */

@@ -3,7 +3,6 @@ import { listPath } from '../exhibitors/pages/exhibitor-pages.service.js';
 import { parsePage } from '../exhibitors/parse-replies.js';
 import { metadataUrl } from '../oidc/openid-provider.service.js';
 import { unverified } from '../oidc/verify-signature.js';
-import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import { bootAdvice } from '../problems/boot-advice.js';
 import type { Deadline } from '../time/deadline.js';
 import { TokenService } from '../tokens/token.service.js';
@@ -13,13 +12,13 @@ import { prove, type Diagnosis, type Probed } from './diagnosis.js';
 const USUAL_SCOPE = 'idp_api';
 
 /** The options have an allowed form, and fit each other. */
-export async function valid({ tenant, context }: Diagnosis): Promise<string> {
+export async function valid({ tenant, options }: Diagnosis): Promise<string> {
   const { audience, clientId } = tenant.login ?? {};
   const ofIdToken = (typeof audience === 'string' ? audience : audience?.idToken) ?? clientId;
   // The audience of an ID token contains its client (OIDC Core §2).
   const isOfClient = clientId === undefined || ofIdToken === clientId;
   prove(isOfClient, `the audience of ID tokens is login.clientId, not '${ofIdToken}'`, 'login.audience');
-  return ['the options are valid', ...bootAdvice(context.get<CheckedOptions>(CHECKED_OPTIONS))].join('; ');
+  return ['the options are valid', ...bootAdvice(options)].join('; ');
 }
 
 /** Names, ports and certificates. */
