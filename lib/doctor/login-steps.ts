@@ -9,7 +9,6 @@ import { browserLoginOf, loginOf, type BrowserLogin } from '../tenants/tenant.js
 import type { Deadline } from '../time/deadline.js';
 import { prove, Unproved, type Diagnosis } from './diagnosis.js';
 
-/** No provider has issued it. */
 const NO_CODE = 'nestjs-exhibitor-doctor-asks-whether-you-know-this-client';
 
 /** How a provider says that it has no such issuer. Keycloak: `Realm does not exist`; Entra ID: `Tenant 'x' not found`. */
@@ -60,14 +59,14 @@ export async function metadata(diagnosis: Diagnosis): Promise<string> {
   return 'nothing that the provider publishes contradicts the issuer';
 }
 
-/** The keys can be used, and the provider publishes one of them. */
 export async function publishedKey(diagnosis: Diagnosis, deadline: Deadline): Promise<string> {
   const { tenant, context, publishedKeys } = diagnosis;
   const { keys: source } = loginOf(tenant);
   diagnosis.needsSource(tenant.keysOption);
   const { keys } = await context.get(OpenIdProvider).keysOf(tenant, deadline);
-  const ownUrl = source?.kind === 'url' ? source.url : '';
-  const { json, message } = await diagnosis.probe(publishedKeys || ownUrl);
+  const url = publishedKeys || (source?.kind === 'url' ? source.url : '');
+  prove(url !== '', 'no keys of the provider to compare with');
+  const { json, message } = await diagnosis.probe(url);
   const published = await keySetOf(json);
   prove(published !== undefined, `no keys of the provider to compare with: ${diagnosis.shown(message)}`);
   const isPublished = published.keys.some((key) => keys.some((own) => own.equals(key)));

@@ -43,7 +43,6 @@ export async function clock(diagnosis: Diagnosis): Promise<string> {
   return `${message}; logins accept ${clockTolerance} s`;
 }
 
-/** An access token of the REST API. */
 export async function apiClient(diagnosis: Diagnosis, deadline: Deadline): Promise<string> {
   const { tenant, context, seen, proved, secrets } = diagnosis;
   const { accessToken } = await context.get(TokenService).tokenFor(tenant, deadline);
@@ -53,7 +52,6 @@ export async function apiClient(diagnosis: Diagnosis, deadline: Deadline): Promi
   return `${seen.address} accepts the API client`;
 }
 
-/** Token and tenant id. */
 export async function access(diagnosis: Diagnosis): Promise<string> {
   diagnosis.needs('token');
   const { baseUrl } = diagnosis.tenant;
