@@ -111,11 +111,7 @@ export class Diagnosis {
   }
 }
 
-/**
- * Starts the services of the module for the option `tenant`.
- *
- * @throws {ExhibitorError} `configuration_invalid` as the module does, `invalid_argument` for a hint
- */
+/** Starts the services of the module for the option `tenant`. It throws what the module throws, also for a hint. */
 export async function begin(given: Json, hints: DiagnosisHints): Promise<Diagnosis> {
   const { tenant: own, http, allowedOrigins } = given;
   const { authorizedParties, redirectUri }: Json = Object(Object(own).login);
@@ -155,9 +151,8 @@ async function readSecret(client: { clientSecret?: SecretSource | undefined }, m
   return String(await secret.catch(() => ''));
 }
 
-/** Thrown by a step that did not prove what it tests. */
+/** Thrown by a step that did not prove what it tests, with the options that may be wrong: none where the replies prove nothing. */
 export class Unproved extends Error {
-  /** @param options those that may be wrong; none where the replies prove nothing */
   constructor(
     message: string,
     readonly options: readonly string[] = [],
@@ -166,10 +161,7 @@ export class Unproved extends Error {
   }
 }
 
-/**
- * @param found what contradicts it. A 429 and a 5xx say nothing of the options
- * @throws {Unproved} unless this holds
- */
+/** @throws {Unproved} with what was found, unless this holds. A 429 and a 5xx say nothing of the options. */
 export function prove(holds: boolean, found: string | Probed, ...options: string[]): asserts holds {
   if (!holds) {
     const { message, status } = typeof found === 'string' ? { message: found, status: 0 } : found;

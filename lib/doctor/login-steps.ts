@@ -28,10 +28,7 @@ const OPTIONS_BY_ERROR: ReadonlyMap<string, readonly string[]> = new Map([
 const REFUSES_REDIRECT = /(?:redirect|callback)[ _-]ur[il](?![=%&])/i;
 const REFUSES_CLIENT = /(?:invalid|unknown)[ _]client|client (?:is |was |id )?(?:not|invalid|unknown)/i;
 
-/**
- * What contradicts the issuer: its metadata (Discovery 1.0 §3), the `iss` of the API's access token, and a token endpoint of another
- * issuer. One provider may have many: the realms of Keycloak, the tenants of Entra ID.
- */
+/** What contradicts the issuer. One provider may have many: the realms of Keycloak, the tenants of Entra ID. */
 export async function metadata(diagnosis: Diagnosis): Promise<string> {
   const { tenant, options, accessToken, findings } = diagnosis;
   const { issuer, discovery } = loginOf(tenant);

@@ -64,10 +64,7 @@ export async function access(diagnosis: Diagnosis): Promise<string> {
   return `the service accepts the token and tenantId: ${reply.message}`;
 }
 
-/**
- * The options that a service may mean by a 401 or 403 to a new token (RFC 6750 §3.1). A provider may grant less than the scope that was
- * asked for, which is known of a JWT only.
- */
+/** The options that a 401 or 403 to a new token may mean (RFC 6750 §3.1). Of a scope that was not granted, only a JWT tells. */
 function refusedOptions({ tenant, accessToken }: Diagnosis, { status, headers }: Probed): string[] {
   const claims = unverified(accessToken, 'claims');
   const challenge = String(headers['www-authenticate']);
