@@ -3,8 +3,8 @@ import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import type { TenantOptions } from '../options/tenant-options.interface.js';
 import { problemText } from '../problems/problem-log.service.js';
 import { Deadlines, type Deadline } from '../time/deadline.js';
-import { begin, type Diagnosis, type Json } from './diagnosis.js';
-import { Unproved, type DiagnosisHints, type Finding } from './finding.js';
+import { begin, Unproved, type Diagnosis, type Json } from './diagnosis.js';
+import type { DiagnosisHints, Finding } from './finding.js';
 import { authorize, cookies, loginClient, metadata, publishedKey } from './login-steps.js';
 import { access, apiClient, clock, connection, list, lookup, valid } from './service-steps.js';
 
@@ -71,13 +71,11 @@ function findingOf(step: string, error: unknown, known?: Diagnosis): Finding {
   const suspects = options.filter((option) => known?.proved.has(option) !== true);
   // An option that is wrong by itself explains what later steps find.
   const cause = known?.findings.find(({ option = '' }) => suspects.includes(option));
-  if (cause !== undefined) {
-    const said = `not tested: the step '${cause.step}' failed for ${cause.option}`;
-    return { step, status: 'unknown', message: said };
+  if (cause === undefined && suspects.length > 0) {
+    return { step, status: 'wrong', option: suspects.join(', '), message, advice: adviceOn(suspects) };
   }
-  return suspects.length === 0
-    ? { step, status: 'unknown', message }
-    : { step, status: 'wrong', option: suspects.join(', '), message, advice: adviceOn(suspects) };
+  const said = cause && `not tested: the step '${cause.step}' failed for ${cause.option}`;
+  return { step, status: 'unknown', message: said ?? message };
 }
 
 /** What an error says of the options. Those that are none of the module are thrown again. */
@@ -99,7 +97,7 @@ function unprovedOf(error: unknown, known: Diagnosis | undefined): Unproved {
     return new Unproved(message, [message.slice(0, message.indexOf(' '))]);
   }
   const { address = '', problem } = known?.seen ?? {};
-  const text = problem === undefined ? message : problemText(problem);
+  const text = known?.shown(problem === undefined ? message : problemText(problem)) ?? message;
   // Of a list or lookup. What else cannot be used is reported.
   const options = problem?.options ?? (error.code === 'malformed_response' ? ['baseUrl'] : []);
   return new Unproved(text.includes(address) ? text : `${address}: ${text}`, options);

@@ -7,27 +7,25 @@ import { ExhibitorModule } from '../exhibitor.module.js';
 import { checkLookupFilter } from '../exhibitors/call-options.schema.js';
 import { hideSecrets } from '../model/untrusted-text.js';
 import { CHECKED_OPTIONS, checkOptions, SINGLE_TENANT } from '../options/check-options.js';
+import type { SecretSource } from '../options/client-auth-option.js';
 import { shownUrl } from '../problems/address-problems.js';
 import { ProblemLog } from '../problems/problem-log.service.js';
 import type { Problem } from '../problems/problem.interface.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
-import { Tenant } from '../tenants/tenant.js';
+import type { Tenant } from '../tenants/tenant.js';
 import { withTimeout } from '../time/deadline.js';
 import { Transport } from '../transport/transport.service.js';
 import { errorCode } from '../transport/wire/network-errors.js';
 import { parseRecord } from '../transport/wire/reply-body.js';
-import { prove, type DiagnosisHints, type Finding } from './finding.js';
+import type { DiagnosisHints, Finding } from './finding.js';
 
 export type Json = Readonly<Record<string, unknown>>;
 
-/** The reply to a probe. */
+/** The reply to a probe. Where there is none, or no JSON object, the members are 0 or empty. */
 export interface Probed {
-  /** 0 where there is none. */
   status: number;
   headers: IncomingHttpHeaders;
-  /** Empty where the body was cut short or too large. */
   text: string;
-  /** The text as a JSON object; empty where it is none. */
   json: Json;
   /** In ms since 1970. */
   receivedAt: number;
@@ -35,14 +33,12 @@ export interface Probed {
   message: string;
 }
 
-/** What is known of the requests and reports of the services. */
+/** What the services sent and reported in a step. */
 interface Seen {
-  /** The URL of the last request of this step, as it is shown; empty where it sent none. */
+  /** The URL of the last request, as it is shown; empty where there was none. */
   address: string;
-  /** The first problem that was reported in this step. */
+  /** The first one. */
   problem: Problem | undefined;
-  /** Of both clients, where they are known. */
-  readonly secrets: string[];
 }
 
 /** The services of the module for one tenant, and what the steps found so far. */
@@ -52,8 +48,6 @@ export class Diagnosis {
   readonly proved = new Set(['login']);
   /** Of the REST API; empty where there is none. */
   accessToken = '';
-  /** Of that token, where it is a JWT. Nothing is trusted because of them. */
-  claims: Json = {};
   /** Where the provider publishes its keys; empty where it does not say, or may not be asked. */
   publishedKeys = '';
 
@@ -62,9 +56,11 @@ export class Diagnosis {
   constructor(
     readonly tenant: Tenant,
     readonly hints: DiagnosisHints,
-    /** Of the module, for its services. */
-    readonly context: Pick<INestApplicationContext, 'get' | 'close'>,
+    readonly options: ReturnType<typeof checkOptions>,
+    readonly context: INestApplicationContext,
     readonly seen: Seen,
+    /** Of both clients and the access token, where they are known. */
+    readonly secrets: string[],
   ) {}
 
   /** The reply to a GET whose status, headers or page the services do not show. Of equal ones only the first is sent. */
@@ -76,7 +72,7 @@ export class Diagnosis {
 
   /** Text from outside as a finding shows it. A provider may repeat what an earlier request contained. */
   shown(value: unknown): string {
-    return hideSecrets(String(value), [...this.seen.secrets, this.accessToken]);
+    return hideSecrets(String(value), this.secrets, 1_000);
   }
 
   /** @throws {Unproved} unless this step proved what it tests */
@@ -104,10 +100,10 @@ export class Diagnosis {
     const sent = { accept: 'application/json', 'user-agent': 'nestjs-exhibitor', ...own };
     try {
       const { statusCode: status, headers, body } = await request(url, { headers: sent, dispatcher, signal });
-      const receivedAt = Date.now();
       const text = await body.text().catch(() => '');
       const json = parseRecord(Buffer.from(text));
-      return { status, headers, text, json, receivedAt, message: `${address} answers ${status}` };
+      const message = `${address} answers ${status}`;
+      return { status, headers, text, json, receivedAt: Date.now(), message };
     } catch (error) {
       const message = `${address}: ${limit.aborted ? 'no answer in time' : errorCode(error)}`;
       return { status: 0, headers: {}, text: '', json: {}, receivedAt: 0, message };
@@ -115,49 +111,60 @@ export class Diagnosis {
   }
 }
 
-/**
- * Starts the services of the module for the option `tenant`.
- *
- * @throws {ExhibitorError} `configuration_invalid` as the module does, `invalid_argument` for a hint
- */
+/** Starts the services of the module for the option `tenant`. It throws what the module throws, also for a hint. */
 export async function begin(given: Json, hints: DiagnosisHints): Promise<Diagnosis> {
   const { tenant: own, http, allowedOrigins } = given;
   const { authorizedParties, redirectUri }: Json = Object(Object(own).login);
   const session = authorizedParties !== undefined && redirectUri === undefined ? 'bearer' : 'cookie';
   // The secret of a host's cookies is no value of onboarding.
   const secrets = ['of no cookie: the doctor seals nothing'];
-  const seen: Seen = { address: '', problem: undefined, secrets: [] };
+  const seen: Seen = { address: '', problem: undefined };
   const axios = ({ interceptors }: AxiosInstance): unknown =>
     interceptors.request.use((sent) => {
       seen.address = shownUrl(String(sent.url));
       return sent;
     });
   const report = (_tenant: unknown, problem?: Problem): void => void (seen.problem ??= problem);
-  const checked = checkOptions({ tenant: own, http, allowedOrigins, session, secrets, axios });
+  const options = checkOptions({ tenant: own, http, allowedOrigins, session, secrets, axios });
   checkLookupFilter(hints);
   const providers = [
-    { provide: CHECKED_OPTIONS, useValue: checked },
+    { provide: CHECKED_OPTIONS, useValue: options },
     { provide: ProblemLog, useValue: { report } },
   ];
   const module = { module: ExhibitorModule, providers };
   const context = await NestFactory.createApplicationContext(module, { abortOnError: false });
-  const { settings, http: limits } = await context.get(TenantRegistry).get(SINGLE_TENANT);
-  for (const client of settings.login === undefined ? [settings] : [settings, settings.login]) {
-    const { clientSecret: source } = client;
-    if (typeof source === 'function') {
-      // A function that does not answer in time fails, so that its option is named.
-      const secret = withTimeout(limits.attemptTimeout, source);
-      client.clientSecret = () => secret;
-      seen.secrets.push(String(await secret.catch(() => '')));
-    } else {
-      seen.secrets.push(source ?? '');
-    }
-  }
-  const tenant = new Tenant(SINGLE_TENANT, { ...settings, http: { ...limits, attempts: 1 } }, limits);
-  return new Diagnosis(tenant, hints, context, seen);
+  const tenant = await context.get(TenantRegistry).get(SINGLE_TENANT);
+  tenant.http.attempts = 1;
+  const clients = [tenant.settings, tenant.login ?? {}];
+  const known = await Promise.all(clients.map((client) => readSecret(client, tenant.http.attemptTimeout)));
+  return new Diagnosis(tenant, hints, options, context, seen, known);
 }
 
-/** As {@link prove}. A 429 and a 5xx say nothing of the options. */
-export function proveReply({ status, message }: Probed, isExpected: boolean, ...options: string[]): void {
-  prove(isExpected, message, ...(status === 429 || status >= 500 ? [] : options));
+/** A function is called once. One that does not answer in time fails, so that its option is named. */
+async function readSecret(client: { clientSecret?: SecretSource | undefined }, ms: number): Promise<string> {
+  const { clientSecret: source = '' } = client;
+  if (typeof source === 'string') {
+    return source;
+  }
+  const secret = withTimeout(ms, source);
+  client.clientSecret = () => secret;
+  return String(await secret.catch(() => ''));
+}
+
+/** Thrown by a step that did not prove what it tests, with the options that may be wrong: none where the replies prove nothing. */
+export class Unproved extends Error {
+  constructor(
+    message: string,
+    readonly options: readonly string[] = [],
+  ) {
+    super(message);
+  }
+}
+
+/** @throws {Unproved} with what was found, unless this holds. A 429 and a 5xx say nothing of the options. */
+export function prove(holds: boolean, found: string | Probed, ...options: string[]): asserts holds {
+  if (!holds) {
+    const { message, status } = typeof found === 'string' ? { message: found, status: 0 } : found;
+    throw new Unproved(message, status === 429 || status >= 500 ? [] : options);
+  }
 }

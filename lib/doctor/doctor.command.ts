@@ -43,11 +43,9 @@ export async function run(args: string[]): Promise<number> {
   const hints = { eventId: values.event, contactEmail: values.email, startUrl: values['start-url'] };
   const flags = { eventId: '--event', contactEmail: '--email', startUrl: '--start-url' };
   const sources = new Map([...Object.entries(flags), ...(isFile ? [] : variables)]);
-  // Loads Nest, which --help does not need, and whose logger announces each application context.
-  const [{ diagnoseModule }, { Logger }] = await Promise.all([
-    import('./diagnose.js'),
-    import('@nestjs/common'),
-  ]);
+  // --help does not need Nest, whose logger announces each application context.
+  const { Logger } = await import('@nestjs/common');
+  const { diagnoseModule } = await import('./diagnose.js');
   Logger.overrideLogger(false);
   let code = 0;
   for await (const finding of diagnoseModule(await pick(found, tenant), hints)) {
@@ -68,7 +66,6 @@ function lineOf(finding: Finding, sources: ReadonlyMap<string, string>): string 
 
 /** The JSON of a file; or the default export of a module, or its `options`, or what that function returns. */
 async function load(config: string | undefined, options = ''): Promise<unknown> {
-  const file = config ?? options;
   try {
     if (config !== undefined) {
       return JSON.parse(await readFile(config, 'utf8'));
@@ -80,9 +77,8 @@ async function load(config: string | undefined, options = ''): Promise<unknown> 
     return typeof exported === 'function' ? await exported() : exported;
   } catch (error) {
     const { code, name = 'unknown error' }: { code?: string; name?: string } = Object(error);
-    const advice = file.includes('.env') ? `. ${HOW_TO_READ}` : '';
     // oxlint-disable-next-line preserve-caught-error -- its message may quote the file
-    throw new Error(`${file} cannot be read (${code ?? name})${advice}`);
+    throw new Error(`${config ?? options} cannot be read (${code ?? name})`);
   }
 }
 

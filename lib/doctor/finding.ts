@@ -23,21 +23,3 @@ export interface DiagnosisHints {
   /** Ends the diagnosis, which then throws `aborted`. */
   signal?: AbortSignal | undefined;
 }
-
-/** Thrown by a step that did not prove what it tests. */
-export class Unproved extends Error {
-  /** @param options those that may be wrong; none where the replies prove nothing */
-  constructor(
-    message: string,
-    readonly options: readonly string[] = [],
-  ) {
-    super(message);
-  }
-}
-
-/** @throws {Unproved} unless this holds */
-export function prove(holds: boolean, message: string, ...options: string[]): asserts holds {
-  if (!holds) {
-    throw new Unproved(message, options);
-  }
-}

@@ -3,14 +3,12 @@ import { authorizationUrl } from '../login/exhibitor.strategy.js';
 import { createPendingLogin, type PendingLogin } from '../login/pending-login.js';
 import { keySetOf } from '../oidc/key-set.js';
 import { metadataUrl, OpenIdProvider } from '../oidc/openid-provider.service.js';
-import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
+import { unverified } from '../oidc/verify-signature.js';
 import { isAllowedUrl, parseUrl } from '../options/value-schemas.js';
 import { browserLoginOf, loginOf, type BrowserLogin } from '../tenants/tenant.js';
 import type { Deadline } from '../time/deadline.js';
-import { proveReply, type Diagnosis } from './diagnosis.js';
-import { prove, Unproved } from './finding.js';
+import { prove, Unproved, type Diagnosis } from './diagnosis.js';
 
-/** No provider has issued it. */
 const NO_CODE = 'nestjs-exhibitor-doctor-asks-whether-you-know-this-client';
 
 /** How a provider says that it has no such issuer. Keycloak: `Realm does not exist`; Entra ID: `Tenant 'x' not found`. */
@@ -30,47 +28,42 @@ const OPTIONS_BY_ERROR: ReadonlyMap<string, readonly string[]> = new Map([
 const REFUSES_REDIRECT = /(?:redirect|callback)[ _-]ur[il](?![=%&])/i;
 const REFUSES_CLIENT = /(?:invalid|unknown)[ _]client|client (?:is |was |id )?(?:not|invalid|unknown)/i;
 
-/**
- * What contradicts the issuer: its metadata (Discovery 1.0 §3), the `iss` of the API's access token, and a token endpoint of another
- * issuer. One provider may have many: the realms of Keycloak, the tenants of Entra ID.
- */
+/** What contradicts the issuer. One provider may have many: the realms of Keycloak, the tenants of Entra ID. */
 export async function metadata(diagnosis: Diagnosis): Promise<string> {
-  const { tenant, context, claims, findings } = diagnosis;
+  const { tenant, options, accessToken, findings } = diagnosis;
   const { issuer, discovery } = loginOf(tenant);
   const { json: own, text, message } = await diagnosis.probe(metadataUrl(issuer));
   const { json: other } = await diagnosis.probe(metadataUrl(tenant.authUrl));
+  const { iss } = unverified(accessToken, 'claims');
   const endpoint = own['token_endpoint'];
+  const agree = (what: string, found: unknown, expected: unknown, ...also: string[]): void => {
+    const difference = `${what} '${diagnosis.shown(found)}', not '${expected}'`;
+    prove(found === undefined || found === expected, difference, 'login.issuer', ...also);
+  };
+  agree('the provider is the issuer', own['issuer'], issuer);
   // What comes from a wrong authUrl says nothing of the issuer.
   const isAuthUrlWrong = findings.some(({ option }) => option?.split(', ').includes('authUrl'));
-  const isConfirmed = claims['iss'] === issuer || endpoint === tenant.tokenUrl;
-  const mayContradict = !isAuthUrlWrong && !isConfirmed;
-  const agree = (what: string, found: unknown, expected: string, ...options: string[]): void => {
-    const difference = `${what} '${diagnosis.shown(found)}', not '${expected}'`;
-    prove(found === undefined || found === expected, difference, 'login.issuer', ...options);
-  };
-  agree('the provider is the issuer', own['issuer'] ?? (mayContradict ? other['issuer'] : undefined), issuer);
-  if (mayContradict) {
-    agree('the access token of the API is from the issuer', claims['iss'], issuer);
-  }
-  if (mayContradict && tenant.tokenUrlOption === 'endpoints.token') {
-    agree('the token endpoint of the issuer is', endpoint, tenant.tokenUrl, 'endpoints.token');
+  if (!isAuthUrlWrong && iss !== issuer && endpoint !== tenant.tokenUrl) {
+    const ownTokenUrl = tenant.settings.endpoints?.token;
+    agree('the provider is the issuer', own['issuer'] ?? other['issuer'], issuer);
+    agree('the access token of the API is from the issuer', iss, issuer);
+    agree('the token endpoint of the issuer is', endpoint, ownTokenUrl ?? endpoint, 'endpoints.token');
   }
   const suspects = discovery || NO_SUCH_ISSUER.test(text) ? ['login.issuer'] : [];
   prove(own['issuer'] !== undefined, `no metadata proves the issuer: ${message}`, ...suspects);
-  const { settings } = context.get<CheckedOptions>(CHECKED_OPTIONS);
   const keys = String(own['jwks_uri'] ?? '');
-  diagnosis.publishedKeys = isAllowedUrl(keys, tenant.key, settings.allowedOrigins) ? keys : '';
+  diagnosis.publishedKeys = isAllowedUrl(keys, tenant.key, options.settings.allowedOrigins) ? keys : '';
   return 'nothing that the provider publishes contradicts the issuer';
 }
 
-/** The keys can be used, and the provider publishes one of them. */
 export async function publishedKey(diagnosis: Diagnosis, deadline: Deadline): Promise<string> {
   const { tenant, context, publishedKeys } = diagnosis;
   const { keys: source } = loginOf(tenant);
   diagnosis.needsSource(tenant.keysOption);
   const { keys } = await context.get(OpenIdProvider).keysOf(tenant, deadline);
-  const ownUrl = source?.kind === 'url' ? source.url : '';
-  const { json, message } = await diagnosis.probe(publishedKeys || ownUrl);
+  const url = publishedKeys || (source?.kind === 'url' ? source.url : '');
+  prove(url !== '', 'no keys of the provider to compare with');
+  const { json, message } = await diagnosis.probe(url);
   const published = await keySetOf(json);
   prove(published !== undefined, `no keys of the provider to compare with: ${diagnosis.shown(message)}`);
   const isPublished = published.keys.some((key) => keys.some((own) => own.equals(key)));
@@ -100,7 +93,7 @@ export async function authorize(diagnosis: Diagnosis, deadline: Deadline): Promi
   const isPage = target === undefined || target.href.includes('error');
   prove(isPage, `the provider redirects to ${target?.origin}, not to redirectUri: log in once by a browser`);
   // Pages for people are answered with 200, 400, 401 or 403.
-  proveReply(reply, reply.status >= 200 && reply.status <= 403, option);
+  prove(reply.status >= 200 && reply.status <= 403, reply, option);
   const message = `${reply.message}: it refuses the client, or '${browser.redirectUri}' is not registered for it`;
   const refusesRedirect = REFUSES_REDIRECT.test(reply.text);
   prove(refusesRedirect || !REFUSES_CLIENT.test(reply.text), message, 'login.clientId');
@@ -138,9 +131,8 @@ export async function loginClient(diagnosis: Diagnosis, deadline: Deadline): Pro
   return `${seen.address} accepts the login client`;
 }
 
-function pendingLogin({ redirectUri, responseType, maxAge }: BrowserLogin): PendingLogin {
-  const start = { tenant: '', provider: '', redirectUri, responseType, maxAge, former: [] };
-  return createPendingLogin(start, '0');
+function pendingLogin(login: BrowserLogin): PendingLogin {
+  return createPendingLogin({ tenant: '', provider: '', former: [], ...login }, '0');
 }
 
 /** Cookies of a login are those of one origin. */

@@ -3,33 +3,31 @@ import { listPath } from '../exhibitors/pages/exhibitor-pages.service.js';
 import { parsePage } from '../exhibitors/parse-replies.js';
 import { metadataUrl } from '../oidc/openid-provider.service.js';
 import { unverified } from '../oidc/verify-signature.js';
-import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import { bootAdvice } from '../problems/boot-advice.js';
 import type { Deadline } from '../time/deadline.js';
 import { TokenService } from '../tokens/token.service.js';
-import { proveReply, type Diagnosis, type Probed } from './diagnosis.js';
-import { prove } from './finding.js';
+import { prove, type Diagnosis, type Probed } from './diagnosis.js';
 
 /** Scope of the REST API, unless onboarding says otherwise (service specification, Endpoints §1). */
 const USUAL_SCOPE = 'idp_api';
 
 /** The options have an allowed form, and fit each other. */
-export async function valid({ tenant, context }: Diagnosis): Promise<string> {
+export async function valid({ tenant, options }: Diagnosis): Promise<string> {
   const { audience, clientId } = tenant.login ?? {};
   const ofIdToken = (typeof audience === 'string' ? audience : audience?.idToken) ?? clientId;
   // The audience of an ID token contains its client (OIDC Core §2).
   const isOfClient = clientId === undefined || ofIdToken === clientId;
   prove(isOfClient, `the audience of ID tokens is login.clientId, not '${ofIdToken}'`, 'login.audience');
-  return ['the options are valid', ...bootAdvice(context.get<CheckedOptions>(CHECKED_OPTIONS))].join('; ');
+  return ['the options are valid', ...bootAdvice(options)].join('; ');
 }
 
 /** Names, ports and certificates. */
 export async function connection(diagnosis: Diagnosis): Promise<string> {
   const { baseUrl, authUrl } = diagnosis.tenant;
   const service = await diagnosis.probe(listUrl(diagnosis, baseUrl));
-  proveReply(service, service.status > 0, 'baseUrl');
+  prove(service.status > 0, service, 'baseUrl');
   const provider = await diagnosis.probe(metadataUrl(authUrl));
-  proveReply(provider, provider.status > 0, 'authUrl');
+  prove(provider.status > 0, provider, 'authUrl');
   return `${service.message}, ${provider.message}`;
 }
 
@@ -45,34 +43,30 @@ export async function clock(diagnosis: Diagnosis): Promise<string> {
   return `${message}; logins accept ${clockTolerance} s`;
 }
 
-/** An access token of the REST API. */
 export async function apiClient(diagnosis: Diagnosis, deadline: Deadline): Promise<string> {
-  const { tenant, context, seen, proved } = diagnosis;
+  const { tenant, context, seen, proved, secrets } = diagnosis;
   const { accessToken } = await context.get(TokenService).tokenFor(tenant, deadline);
   diagnosis.accessToken = accessToken;
-  diagnosis.claims = unverified(accessToken, 'claims');
+  secrets.push(accessToken);
   proved.add('endpoints.token');
   return `${seen.address} accepts the API client`;
 }
 
-/** Token and tenant id. */
 export async function access(diagnosis: Diagnosis): Promise<string> {
   diagnosis.needs('token');
   const { baseUrl } = diagnosis.tenant;
   const reply = await read(diagnosis, baseUrl);
   const { status } = reply;
-  proveReply(reply, status !== 401 && status !== 403, ...refusedOptions(diagnosis, reply));
+  prove(status !== 401 && status !== 403, reply, ...refusedOptions(diagnosis, reply));
   // Whoever asks for a token, and refuses something else, has accepted this one.
   const isClosed = [401, 403].includes((await diagnosis.probe(listUrl(diagnosis, baseUrl))).status);
-  proveReply(reply, isClosed && status >= 200 && status !== 429 && status < 500, 'baseUrl');
+  prove(isClosed && status >= 200 && status !== 429 && status < 500, reply, 'baseUrl');
   return `the service accepts the token and tenantId: ${reply.message}`;
 }
 
-/**
- * The options that a service may mean by a 401 or 403 to a new token (RFC 6750 §3.1). A provider may grant less than the scope that was
- * asked for, which is known of a JWT only.
- */
-function refusedOptions({ tenant, claims }: Diagnosis, { status, headers }: Probed): string[] {
+/** The options that a 401 or 403 to a new token may mean (RFC 6750 §3.1). Of a scope that was not granted, only a JWT tells. */
+function refusedOptions({ tenant, accessToken }: Diagnosis, { status, headers }: Probed): string[] {
+  const claims = unverified(accessToken, 'claims');
   const challenge = String(headers['www-authenticate']);
   const { scope } = tenant.settings;
   const granted = [claims['scope']].flat().join(' ').split(' ');
@@ -93,7 +87,7 @@ export async function list(diagnosis: Diagnosis): Promise<string> {
   diagnosis.needs('tenant');
   const reply = await read(diagnosis, tenant.baseUrl);
   const suspects = reply.status === 404 ? await absentOptions(diagnosis) : ['baseUrl'];
-  proveReply(reply, reply.status === 200, ...suspects);
+  prove(reply.status === 200, reply, ...suspects);
   const page = parsePage(reply.json, tenant.key);
   return `the event has ${page.paginationMetadata.totalCount} exhibitors`;
 }

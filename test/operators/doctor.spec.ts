@@ -290,10 +290,12 @@ describe('a provider that answers in its own way', () => {
   });
 
   it('repeats secrets, tokens and addresses among terminal escapes, which no finding shows', async () => {
-    const secret = String(tenantOf().clientSecret);
+    const secret = 'secret-of-a-function';
     const said = `\u001b]0;x\u0007\u009b31m\u202e ${EMAIL} access-1`;
+    // The secret of one client in the reply to the other.
+    const tokens = [issued()];
     const own: Replies = {
-      token: issued,
+      token: () => tokens.pop() ?? [400, { error: 'made_up', error_description: secret }],
       list: () => [401, { message: said }],
       metadata: () => [200, { issuer: said }],
       authorize: called({ error: 'server_error', error_description: secret }),
@@ -435,11 +437,6 @@ describe('the command', () => {
 
   it.each([
     ['no file', () => ['--config', join(folder, 'none.json')], 'ENOENT'],
-    [
-      'an env file as its configuration',
-      () => ['--config', fileOf('host.env', 'TENANT_ID=acme')],
-      /host\.env cannot be read .* node --env-file=FILE \S+\.js doctor$/,
-    ],
     [
       'a tenant that objects inherit',
       () => ['--config', TENANTS, '--tenant', '__proto__'],
