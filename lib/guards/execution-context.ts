@@ -18,11 +18,11 @@ interface GraphqlContext {
  * Request and response of an HTTP context, or of a GraphQL context of Apollo or Mercurius. Other contexts are refused: what
  * they hold instead of a request (a message, a socket) would be read as one.
  *
- * @param user name of the guard, decorator or service, for the error message
+ * @param caller name of the guard, decorator or service, for the error message
  */
 export function requestPairOf(
   context: ExecutionContext,
-  user: string,
+  caller: string,
 ): { request: ExhibitorRequest; response: unknown } {
   const type = context.getType<string>();
   if (type === 'http') {
@@ -30,7 +30,7 @@ export function requestPairOf(
     return { request: http.getRequest<ExhibitorRequest>(), response: http.getResponse<unknown>() };
   }
   if (type !== 'graphql') {
-    throw new Error(`${user} serves HTTP and GraphQL, not '${type}'`);
+    throw new Error(`${caller} serves HTTP and GraphQL, not '${type}'`);
   }
   const shared = context.getArgByIndex<GraphqlContext>(2);
   const request = shared.req ?? shared.request ?? shared.reply?.request;
@@ -62,18 +62,18 @@ export function guardsOn(target: Target): readonly unknown[] {
 /** In GraphQL by field: the fields of one request run in parallel and may be about different events. */
 const resultsByField = new WeakMap<object, Partial<ExhibitorContext>>();
 
-/** Those of one field. `request.exhibitorContext` may be one of them, which must not be read for another field. */
+/** Results of our guards for one field: `request.exhibitorContext` may hold one, which another field must not read. */
 const resultsOfOneField = new WeakSet<object>();
 
 /** Keeps what a guard has found: on the request, and for its field of GraphQL. */
 export function keepResults(
-  execution: ExecutionContext,
+  context: ExecutionContext,
   request: ExhibitorRequest,
   found: Partial<ExhibitorContext>,
 ): void {
   request.exhibitors = found.exhibitors;
   request.exhibitorContext = found;
-  const field = fieldOf(execution);
+  const field = fieldOf(context);
   if (field !== undefined) {
     resultsByField.set(field, found);
     resultsOfOneField.add(found);
@@ -82,11 +82,11 @@ export function keepResults(
 
 /** What the guards of this handler have found. In GraphQL, only a guard of the host sets it for all fields. */
 export function resultsIn(
-  execution: ExecutionContext,
+  context: ExecutionContext,
   request: ExhibitorRequest,
 ): Partial<ExhibitorContext> | undefined {
   const { exhibitorContext } = request;
-  const field = fieldOf(execution);
+  const field = fieldOf(context);
   if (field === undefined) {
     return exhibitorContext;
   }
@@ -95,8 +95,6 @@ export function resultsIn(
 }
 
 /** The `info` of a GraphQL field. */
-function fieldOf(execution: ExecutionContext): object | undefined {
-  return execution.getType<string>() === 'graphql'
-    ? execution.getArgByIndex<object | undefined>(3)
-    : undefined;
+function fieldOf(context: ExecutionContext): object | undefined {
+  return context.getType<string>() === 'graphql' ? context.getArgByIndex<object | undefined>(3) : undefined;
 }

@@ -2,7 +2,7 @@ import { Inject, Injectable, Optional, type ExecutionContext } from '@nestjs/com
 import { ConfigurationError } from '../errors/configuration.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import type { HttpContext } from '../http/http-context.js';
-import { answered, ExhibitorGuardServices, RouteGuard } from './route-guard.js';
+import { ExhibitorGuardServices, neverSettle, RouteGuard } from './route-guard.js';
 import { messageFor } from './to-http-exception.js';
 
 const HEADERS = { 'Cache-Control': 'no-store' };
@@ -11,8 +11,9 @@ const HEADERS = { 'Cache-Control': 'no-store' };
  * Receives logouts of the provider (OpenID Connect Back-Channel Logout 1.0): the form field `logout_token` of a POST request.
  * Identities of that session, or of that user, which began before the logout are no longer accepted; with `store`, in every
  * process. Bearer tokens are not affected. A fixed tenant is found by issuer and audience of the token; `getTenant` names one of a
- * source. The guard answers itself: 200, 400 where the token is refused, or 503 where the `store` did not take the logout. The handler never runs. Requires `logoutCheck: { provider: true }`, in every application
- * that accepts these identities; else the application does not start (`configuration_invalid`).
+ * source. The guard answers itself, and the handler never runs: 200, 400 where the token is refused, or 503 where the `store` did not
+ * take the logout. Requires `logoutCheck: { provider: true }`, in every application that accepts these identities; else the
+ * application does not start (`configuration_invalid`).
  *
  * @example
  * @Post('auth/backchannel-logout') @UseGuards(ExhibitorBackChannelLogoutGuard) backChannelLogout() {}
@@ -37,7 +38,7 @@ export class ExhibitorBackChannelLogoutGuard extends RouteGuard {
     const { logout } = RouteGuard.servicesOf(this);
     const isRecorded = await logout.receive(http, () => this.getTenant(http, context));
     http.reply(isRecorded ? 200 : 503);
-    return answered();
+    return neverSettle();
   }
 
   /** Answers 400 for an {@link ExhibitorError}, as the specification requires. Other errors are thrown as they are. */
@@ -47,6 +48,6 @@ export class ExhibitorBackChannelLogoutGuard extends RouteGuard {
     }
     RouteGuard.servicesOf(this).log.reportMistake(error);
     http.reply(400, { error: 'invalid_request', error_description: messageFor(error) });
-    return answered();
+    return neverSettle();
   }
 }

@@ -6,7 +6,7 @@ import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js
 import type { StartedLogin } from '../login/pending-login.js';
 import { logInToPassport, setUser } from '../session/request-user.js';
 import { keepResults } from './execution-context.js';
-import { answered, LOGIN_HEADERS, RouteGuard } from './route-guard.js';
+import { LOGIN_HEADERS, neverSettle, RouteGuard } from './route-guard.js';
 
 /** The login that a callback belongs to, once its state was matched. */
 const startedLogins = new WeakMap<ExecutionContext, StartedLogin>();
@@ -40,7 +40,7 @@ export class ExhibitorCallbackGuard extends RouteGuard {
         throw error;
       }
       await this.onLoginFailed(error, context);
-      await answered();
+      await neverSettle();
     }
   }
 

@@ -9,7 +9,7 @@ import { safeReturnTo } from '../login/return-to.js';
 import { unnamedEvent } from '../problems/host-problems.js';
 import { setUser, type SessionState } from '../session/request-user.js';
 import { declaredOn, guardsOn, keepResults, resultsIn } from './execution-context.js';
-import { answered, RouteGuard, textOf } from './route-guard.js';
+import { neverSettle, RouteGuard, textOf } from './route-guard.js';
 
 /** Replies depend on the user and must not be cached for others. A header that the handler sets replaces this one. */
 const HEADERS = { 'Cache-Control': 'private, no-store' };
@@ -95,8 +95,8 @@ export class ExhibitorIdentityGuard extends RouteGuard {
   }
 
   /**
-   * The event of the request, for {@link ExhibitorGuard} and `redirectToLogin`: with the option, that of `resolveEvent`;
-   * else the route parameter `eventId`, else the query `eventId`; else the event of the login. On a route with other parameters than `tenant` and
+   * The event of the request, for {@link ExhibitorGuard} and `redirectToLogin`: with the option, that of `resolveEvent`; else the route
+   * parameter `eventId`, else the query `eventId`; else the event of the login. On a route with other parameters than `tenant` and
    * `exhibitorId`, and in GraphQL, query and login do not count: the handler may act on another event.
    *
    * @param session `undefined` where nobody is logged in
@@ -109,18 +109,18 @@ export class ExhibitorIdentityGuard extends RouteGuard {
     const services = RouteGuard.servicesOf(this);
     const { params = {} } = http.request;
     const isHttp = context.getType<string>() === 'http';
-    const isOnlyInQuery = isHttp && Object.keys(params).every((name) => OTHER_PARAMETERS.includes(name));
-    const ofLogin = isOnlyInQuery ? session?.identity.eventId : undefined;
+    const mayUseLogin = isHttp && Object.keys(params).every((name) => OTHER_PARAMETERS.includes(name));
+    const eventOfLogin = mayUseLogin ? session?.identity.eventId : undefined;
     if (services.settings().resolveEvent !== undefined) {
-      return services.ask('resolveEvent', http, context).then((named) => named ?? ofLogin);
-    }
-    if (isOnlyInQuery) {
-      // A list, or an object of Express: the handler may read an event in it.
-      const inQuery = http.request.query?.['eventId'] ?? '';
-      return inQuery === '' ? ofLogin : textOf(inQuery);
+      return services.ask('resolveEvent', http, context).then((named) => named ?? eventOfLogin);
     }
     if (isHttp && 'eventId' in params) {
       return textOf(params['eventId']);
+    }
+    if (mayUseLogin) {
+      // The handler may read the event of a list or an object, so that the one of the login does not count.
+      const inQuery = http.request.query?.['eventId'] ?? '';
+      return inQuery === '' ? eventOfLogin : textOf(inQuery);
     }
     if (session !== undefined) {
       services.log.report(session.tenant, unnamedEvent(context.getClass().name, context.getHandler().name));
@@ -159,7 +159,7 @@ export class ExhibitorIdentityGuard extends RouteGuard {
       ...(returnTo === undefined ? {} : { returnTo }),
     });
     http.redirect(`${path}${path.includes('?') ? '&' : '?'}${query}`);
-    return answered();
+    return neverSettle();
   }
 
   /** A refused token counts as nobody, as a cookie that does not open. */
@@ -188,8 +188,8 @@ function nobody(): ExhibitorError {
 }
 
 /**
- * A global guard leaves the routes of login and logout to their own guards: nobody could log in where a user is required, nor log out
- * while lookups fail. `@AllowAnonymous(false)` on the handler wins over that. A guard in `@UseGuards` of the route is not global.
+ * A global guard leaves the routes of login and logout to their own guards, else nobody could log in where a user is required, nor log
+ * out while lookups fail. `@AllowAnonymous(false)` on the handler wins over that. A guard in `@UseGuards` of the route is not global.
  */
 function isExempt(guard: ExhibitorIdentityGuard, context: ExecutionContext): boolean {
   const handler = context.getHandler();

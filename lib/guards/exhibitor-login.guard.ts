@@ -1,7 +1,7 @@
 import { Injectable, type ExecutionContext } from '@nestjs/common';
 import type { HttpContext } from '../http/http-context.js';
 import type { LoginParameters } from '../login/exhibitor.strategy.js';
-import { answered, LOGIN_HEADERS, RouteGuard, textOf } from './route-guard.js';
+import { LOGIN_HEADERS, neverSettle, RouteGuard, textOf } from './route-guard.js';
 
 /**
  * Redirects the browser to the identity provider. `returnTo` is read from the query (a path of this origin, else it is
@@ -25,7 +25,7 @@ export class ExhibitorLoginGuard extends RouteGuard {
       parameters: await this.getLoginParameters(context),
     }));
     http.redirect(url);
-    return answered();
+    return neverSettle();
   }
 
   /**
@@ -46,8 +46,7 @@ export class ExhibitorLoginGuard extends RouteGuard {
 
   /** Where to go after the login. Anything but a path of this origin is dropped. */
   protected getReturnTo(http: HttpContext): string | undefined | Promise<string | undefined> {
-    const returnTo = http.request.query?.['returnTo'];
-    return typeof returnTo === 'string' ? returnTo : undefined;
+    return textOf(http.request.query?.['returnTo']);
   }
 
   /**

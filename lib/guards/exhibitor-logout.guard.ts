@@ -1,7 +1,7 @@
 import { Injectable, type ExecutionContext } from '@nestjs/common';
 import type { HttpContext } from '../http/http-context.js';
 import { logOutOfPassport } from '../session/request-user.js';
-import { answered, LOGIN_HEADERS, RouteGuard } from './route-guard.js';
+import { LOGIN_HEADERS, neverSettle, RouteGuard } from './route-guard.js';
 
 /**
  * Removes identity and selections, ends the login, then runs the handler. Where `login.endSession` is set and somebody was logged in, the
@@ -23,7 +23,7 @@ export class ExhibitorLogoutGuard extends RouteGuard {
     const endSessionUrl = await RouteGuard.servicesOf(this).logout.end(http, () => this.removeIdentity(http));
     if (endSessionUrl !== undefined) {
       http.redirect(endSessionUrl, 303);
-      await answered();
+      await neverSettle();
     }
   }
 

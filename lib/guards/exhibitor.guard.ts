@@ -27,60 +27,45 @@ export class ExhibitorGuard extends ExhibitorIdentityGuard {
 
   async #decide(http: HttpContext, context: ExecutionContext): Promise<void> {
     const { session, user, isPublic } = await ExhibitorIdentityGuard.identify(this, http, context);
-    const named = await this.getEvent(http, context, session);
-    if (session === undefined || (isPublic && named === undefined)) {
-      // Only on a public route is nobody let in: on others `identify` has thrown 401.
-      const ofEvent = { eventId: named === undefined ? undefined : checkEventId(named) };
+    const namedEvent = await this.getEvent(http, context, session);
+    if (session === undefined || (isPublic && namedEvent === undefined)) {
+      // Without a session the route is public: on others `identify` has thrown 401.
+      const ofEvent = { eventId: namedEvent === undefined ? undefined : checkEventId(namedEvent) };
       keepResults(context, http.request, { ...ofEvent, exhibitors: [], exhibitor: undefined, ...user });
       return;
     }
-    const eventId = checkEventId(named ?? (await this.onNoEvent(session)));
+    const eventId = checkEventId(namedEvent ?? (await this.onNoEvent(session)));
     const exhibitors = await this.getExhibitors(session, eventId, http);
     if (exhibitors.length === 0 && !isPublic) {
       await this.onNoExhibitor(session, eventId);
     }
-    const chosen = await this.#choose(http, context, session, eventId, exhibitors);
-    if (chosen === undefined && !isPublic) {
+    const services = RouteGuard.servicesOf(this);
+    const named = await this.#namedExhibitor(http, context);
+    const [only, ...others] = exhibitors;
+    const exhibitor =
+      named === undefined && others.length === 0
+        ? only
+        : services.ownOf(exhibitors, named ?? services.selections.read(http, session, eventId));
+    if (exhibitor === undefined && named !== undefined && !isPublic) {
       throw new ExhibitorError('no_exhibitor', 'this exhibitor is not one of yours at this event', {
         tenant: session.tenant.key,
       });
     }
-    const { exhibitorId, exhibitor } = chosen ?? {};
-    const results: Partial<ExhibitorContext> = { eventId, exhibitors, exhibitorId, ...user };
-    // Where none is chosen, `@CurrentExhibitor()` answers 409, and `undefined` on a public route.
+    const results: Partial<ExhibitorContext> = { eventId, exhibitors, ...user };
+    // Without this member `@CurrentExhibitor()` answers 409: there are several, and none was chosen.
     if (isPublic || exhibitor !== undefined) {
       results.exhibitor = exhibitor;
+      results.exhibitorId = exhibitor === undefined ? undefined : services.lookups.idOf(exhibitor);
     }
     keepResults(context, http.request, results);
   }
 
-  /**
-   * The exhibitor of the request: the one that it names, by `resolveExhibitor` or the route parameter; else the selected one, else the
-   * only one; empty where there are several and none was chosen. `undefined` where the request names one that is not the user's own.
-   */
-  async #choose(
-    http: HttpContext,
-    context: ExecutionContext,
-    session: SessionState,
-    eventId: string,
-    exhibitors: readonly unknown[],
-  ): Promise<Pick<ExhibitorContext, 'exhibitorId' | 'exhibitor'> | undefined> {
+  /** Id of the exhibitor that the request names. */
+  async #namedExhibitor(http: HttpContext, context: ExecutionContext): Promise<string | undefined> {
     const services = RouteGuard.servicesOf(this);
-    const { lookups, selections } = services;
-    const named =
-      services.settings().resolveExhibitor === undefined
-        ? textOf(http.request.params?.['exhibitorId'])
-        : await services.ask('resolveExhibitor', http, context);
-    if (named === undefined && exhibitors.length === 1) {
-      // A single record needs no id.
-      return { exhibitorId: lookups.idOf(exhibitors[0]), exhibitor: exhibitors[0] };
-    }
-    const exhibitorId = named ?? selections.read(http, session, eventId);
-    const exhibitor = services.ownOf(exhibitors, exhibitorId);
-    if (exhibitor === undefined) {
-      return named === undefined ? {} : undefined;
-    }
-    return { exhibitorId, exhibitor };
+    return services.settings().resolveExhibitor === undefined
+      ? textOf(http.request.params?.['exhibitorId'])
+      : services.ask('resolveExhibitor', http, context);
   }
 
   /** The exhibitors of the user at the event: a cached lookup. An override may read the request, `http`. */
@@ -98,6 +83,7 @@ export class ExhibitorGuard extends ExhibitorIdentityGuard {
     if (remembered !== undefined) {
       return remembered;
     }
+    // The address of a host's session was not checked yet. The stand-in of tests counts the call.
     calls.check('lookup', { eventId, contactEmail }, lookupOptions, { tenant: tenant.key }, undefined);
     return calls.within(tenant, {}, (deadline) => lookups.find(subject, deadline));
   }

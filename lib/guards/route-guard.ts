@@ -109,15 +109,15 @@ export class ExhibitorGuardServices {
 /** The services, where the module of the controller can inject them. @internal */
 export function requireServices(
   services: ExhibitorGuardServices | undefined,
-  user: string,
+  caller: string,
 ): ExhibitorGuardServices {
   if (services !== undefined) {
     return services;
   }
   throw new Error(
-    `${user} cannot find its services: import ExhibitorModule in the module of the controller, or once in the root module with ` +
+    `${caller} cannot find its services: import ExhibitorModule in the module of the controller, or once in the root module with ` +
       'isGlobal: true. Where it is imported, the constructor was called without them: write super(services) in a subclass, and ' +
-      `new ${user}(app.get(ExhibitorGuardServices)) for a guard made by hand`,
+      `new ${caller}(app.get(ExhibitorGuardServices)) for a guard made by hand`,
   );
 }
 
@@ -135,8 +135,7 @@ export abstract class RouteGuard implements CanActivate {
 
   abstract canActivate(context: ExecutionContext): boolean | Promise<boolean>;
 
-  // Static: a member of a host's subclass must not replace one of these by accident. Without its decision a guard would let every
-  // request pass.
+  // Static, so that no member of a host's subclass replaces one by accident: the guard would then let every request pass.
   /** @internal */
   static servicesOf(guard: RouteGuard): ExhibitorGuardServices {
     return guard.#services;
@@ -214,6 +213,6 @@ export function textOf(value: unknown): string | undefined {
 }
 
 /** What a guard awaits once it has answered the request: `true` would run the handler, `false` would answer 403. */
-export function answered(): Promise<never> {
+export function neverSettle(): Promise<never> {
   return new Promise(() => undefined);
 }

@@ -77,7 +77,7 @@ export class CodeExchange {
         received: `status ${status}`,
       });
     } else if (error.oauthError === 'invalid_grant') {
-      // A browser delivered the code.
+      // Unverified: a browser delivered the code.
       const message = `the token endpoint refused a code: ${describeFailure(error)}`;
       this.log.report(tenant, { cause: 'code', options: [], message, isUnverified: true });
     } else {

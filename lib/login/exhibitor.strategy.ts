@@ -121,6 +121,6 @@ async function redirectOf(login: BrowserLogin, state: string, authorizeUrl: stri
     // Passport's own middleware needs methods that Fastify's reply does not have.
     const strategy = Object.assign(new LoginStrategy(options), { redirect: resolve, error: reject });
     // Without a query: the package would handle `code` or `error` in it as a callback.
-    strategy.authenticate({ query: {}, headers: {} });
+    strategy.authenticate({ query: {} });
   });
 }

@@ -35,7 +35,7 @@ import { safeReturnTo } from './return-to.js';
 const ADVICE =
   'this login was finished before, has expired or was replaced by newer ones: start the login again';
 
-/** Of a login route on another host than `redirectUri`, or of a user who changed the browser. */
+/** Causes: the login route is on another host than `redirectUri`, or the user changed the browser. */
 const NO_COOKIE =
   'no login cookie; the login was finished before, has expired, or started on another host or in another browser';
 
@@ -125,11 +125,11 @@ export class LoginService {
   ): Promise<SessionState> {
     try {
       const { pending, parameters } = await this.#match(http, getPath);
-      // No more of it: a host must not see its secrets.
+      // Only these members: others are secrets.
       onMatched({ tenant: pending.tenant, eventId: pending.eventId, returnTo: pending.returnTo });
       await this.#spend(http, pending, parameters);
       const tenant = await this.tenants.get(pending.tenant);
-      // A key may be given to another provider or client meanwhile; another host with the same `secrets` may have a larger `maxAge`.
+      // The tenant may have another provider or client by now; another host with the same `secrets` may have a larger `maxAge`.
       const own = browserLoginOf(tenant);
       if (pending.provider !== providerDigest(own) || pending.redirectUri !== own.redirectUri) {
         const message = 'this login was started with another provider, client or host';

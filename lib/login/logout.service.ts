@@ -63,7 +63,7 @@ export class LogoutService {
     const token = readLogoutToken(http);
     const addressed = this.#addresseesOf(token);
     const tenants = addressed.length > 0 ? addressed : [await this.tenants.resolve(await tenantKey())];
-    // Where the keys of one cannot be read, the provider must send the token again. Refusals count where no tenant accepts the token.
+    // An error other than a refusal makes the provider send the token again. It is refused where every tenant refuses it.
     const results = await Promise.all(
       tenants.map((tenant) => this.#record(tenant, token).catch(refusalOrThrow)),
     );
@@ -73,7 +73,7 @@ export class LogoutService {
     return !results.includes(false);
   }
 
-  /** The fixed tenants whose keys may verify this token, one of each registration. */
+  /** The fixed tenants whose keys may verify this token, one of each registration, so that it is verified once for each. */
   #addresseesOf(token: string): Tenant[] {
     const claims = unverified(token, 'claims');
     const addressed = this.tenants.fixed.filter(
@@ -98,7 +98,7 @@ export class LogoutService {
 
   /** `undefined` where the tenant has no `endSession`, or the provider has no such endpoint. */
   async #endSessionUrl(http: HttpContext, identity: ExhibitorIdentity): Promise<string | undefined> {
-    // Options that are due to be read again serve as well: their source may be slow.
+    // Options that are due to be read again will do: their source may be slow.
     const tenant = this.tenants.peek(identity.tenant) ?? (await this.tenants.get(identity.tenant));
     if (tenant.login?.endSession !== true || !isIdentityOf(tenant, identity, this.clock.epochMs())) {
       return undefined;

@@ -113,7 +113,7 @@ function cookieOf(state: string): OwnCookie {
   return `login-${state.slice(0, 1)}`;
 }
 
-/** A form_post is a cross-site request: its cookie needs `SameSite=None`. Plain http is a loopback host, see the options. */
+/** A form_post is a cross-site request: its cookie needs `SameSite=None`. Options allow http on loopback hosts only. */
 function attributesOf(login: PendingLogin): CookieAttributes {
   return { secure: isSecure(login.redirectUri), sameSite: isHybrid(login) ? 'none' : 'lax' };
 }

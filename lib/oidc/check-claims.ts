@@ -4,7 +4,7 @@ import { isRecord } from '../model/json-values.js';
 import type { LoginSettings } from '../options/tenant-settings.js';
 import type { Refusal } from '../problems/problem.interface.js';
 
-/** What the tokens of a login must fit. All times are in seconds, those of a clock since 1970. */
+/** What the tokens of a login must fit. Times are in seconds; points in time since 1970. */
 type Expectation = Pick<LoginSettings, 'clockTolerance'> & { audience: string };
 
 /** Why a token of any kind is refused by its issuer, which is compared character by character. It is checked first. */
@@ -36,7 +36,7 @@ export function idTokenFailure(
     };
   }
   const { nonce, maxAge, clockTolerance } = expected;
-  const time = issueFailure(claims, clockTolerance, now);
+  const time = requiredTimesFailure(claims, clockTolerance, now);
   if (time !== undefined) {
     return time;
   }
@@ -117,7 +117,11 @@ function audiencesOf({ aud }: JWTPayload): readonly string[] | undefined {
 }
 
 /** As {@link timeFailure}, where `iat` is required. */
-export function issueFailure(claims: JWTPayload, tolerance: number, now: number): Refusal | undefined {
+export function requiredTimesFailure(
+  claims: JWTPayload,
+  tolerance: number,
+  now: number,
+): Refusal | undefined {
   return (
     timeFailure(claims, tolerance, now) ??
     (claims.iat === undefined ? wrongTime('issued', claims) : undefined)
@@ -165,8 +169,9 @@ export function isText(value: unknown): value is string {
   return typeof value === 'string' && value !== '';
 }
 
-/** True for the `c_hash` or `at_hash` of a value: half of its hash, by that of `alg` (OIDC Core §3.3.2.11). EdDSA uses SHA-512. */
+/** True for the `c_hash` or `at_hash` of a value: the left half of its hash by that of `alg` (OIDC Core §3.3.2.11). */
 export function hashFits(claim: unknown, value: string, algorithm: string): boolean {
+  // EdDSA uses SHA-512.
   const bits = /(256|384|512)$/.exec(algorithm)?.[1] ?? '512';
   const digest = createHash(`sha${bits}`).update(value).digest();
   return claim === digest.subarray(0, digest.length / 2).toString('base64url');
@@ -177,10 +182,10 @@ const LOGOUT_EVENT = 'http://schemas.openid.net/event/backchannel-logout';
 
 /** The value of the logout event in the claim `events`; `undefined` where there is none. */
 export function logoutEventOf({ events }: Record<string, unknown>): unknown {
-  return isRecord(events) && Object.hasOwn(events, LOGOUT_EVENT) ? events[LOGOUT_EVENT] : undefined;
+  return isRecord(events) ? events[LOGOUT_EVENT] : undefined;
 }
 
 /** True for a logout token, which has the issuer, audience and key of an ID token. All validations of other tokens refuse it. */
-export function isLogoutToken(claims: JWTPayload, typ: string | undefined): boolean {
+function isLogoutToken(claims: JWTPayload, typ: string | undefined): boolean {
   return /^(application\/)?logout\+jwt$/i.test(typ ?? '') || logoutEventOf(claims) !== undefined;
 }

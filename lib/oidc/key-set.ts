@@ -27,7 +27,7 @@ export async function keySetOf(jwks: { keys?: unknown }): Promise<KeySet | undef
   };
 }
 
-/** RSA keys need 2048 bits (RFC 7518 §3.3). Node reads an unreadable modulus as one of length 0. */
+/** RSA keys need 2048 bits (RFC 7518 §3.3). Node reports length 0 for a modulus that it cannot read. */
 function usableKey(jwk: unknown): { jwk: JWK; key: KeyObject } | undefined {
   if (!isJwk(jwk) || jwk.kty === 'oct' || jwk.d !== undefined || !isShort(jwk.n) || !isShort(jwk.e)) {
     return undefined;

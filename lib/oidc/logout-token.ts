@@ -2,7 +2,7 @@ import type { JWTPayload } from 'jose';
 import { isRecord } from '../model/json-values.js';
 import type { LoginSettings } from '../options/tenant-settings.js';
 import type { Refusal } from '../problems/problem.interface.js';
-import { described, isText, issueFailure, logoutEventOf } from './check-claims.js';
+import { described, isText, requiredTimesFailure, logoutEventOf } from './check-claims.js';
 
 /** A provider may send `logout+jwt`, `JWT` or none. */
 const ACCEPTED_TYPES = ['jwt', 'logout+jwt', 'application/logout+jwt'];
@@ -29,14 +29,14 @@ export function logoutTokenFailure(
   ) {
     return { reason: 'token_type' };
   }
-  if (Object.hasOwn(claims, 'nonce')) {
+  if (claims['nonce'] !== undefined) {
     return { reason: 'nonce' };
   }
   const names = [claims.sub, claims['sid']].filter((name) => name !== undefined);
   if (names.length === 0 || !names.every(isText)) {
     return { reason: 'subject' };
   }
-  return issueFailure(claims, expected.clockTolerance, now);
+  return requiredTimesFailure(claims, expected.clockTolerance, now);
 }
 
 /** True where a token has this issuer and, as its only audience, this client. */

@@ -62,7 +62,7 @@ export class OpenIdProvider {
     this.#keys = new PublishedDocuments(clock, deadlines, transport);
   }
 
-  /** As {@link findUrl}, of what every provider has. */
+  /** As {@link findUrl}; refuses a provider without one. */
   async urlOf(tenant: Tenant, name: 'authorize' | 'token' | 'keys', deadline: Deadline): Promise<string> {
     const url = await this.findUrl(tenant, name, deadline);
     return url ?? this.#refuse(tenant, 'metadata', unusableUrl(MEMBERS[name]));
@@ -94,8 +94,8 @@ export class OpenIdProvider {
     return requireIss ?? (discovery && (await this.#metadataOf(tenant, deadline))[SENDS_ISS] === true);
   }
 
-  /** The keys of the provider. Those that are `useless`, since none verified a token, only where there are no newer ones. */
-  async keysOf(tenant: Tenant, deadline: Deadline, useless?: KeySet): Promise<KeySet> {
+  /** The keys of the provider. Those that are `rejected`, since none verified a token, only where there are no newer ones. */
+  async keysOf(tenant: Tenant, deadline: Deadline, rejected?: KeySet): Promise<KeySet> {
     const source: KeySource = tenant.login?.keys ?? {
       kind: 'url',
       url: await this.urlOf(tenant, 'keys', deadline),
@@ -111,7 +111,7 @@ export class OpenIdProvider {
       return (await keySetOf(jwks)) ?? this.#refuse(tenant, 'keys', { reason: 'provider', expected });
     };
     const name = source.kind === 'url' ? source.url : tenant.registration;
-    return this.#keys.read(name, tenant, deadline, fetch, useless);
+    return this.#keys.read(name, tenant, deadline, fetch, rejected);
   }
 
   /** Its issuer must be that of the options, character by character (Discovery 1.0 §4.3). */
@@ -162,7 +162,7 @@ function unusableUrl(expected: string, published?: unknown): Refusal {
   return { reason: 'provider', option: 'login.discovery', expected, received: described(published) };
 }
 
-/** A reply of the identity provider. One that cannot be used is a refusal (401); that there is none is not (503, 504). */
+/** A reply of the identity provider. One that cannot be used is a refusal (401); no reply is not (503, 504). */
 export async function usableReply<R>(reply: Promise<R>, name: string): Promise<R> {
   try {
     return await reply;

@@ -12,8 +12,8 @@ const FRESH = 600_000;
 const LAST_GOOD = 86_400_000;
 
 /**
- * Time in ms without fetches after one that failed, and after one for a document of no use, which any forged token causes. After other
- * fetches there is none: a key that is rotated right after them is found at once.
+ * Time in ms without fetches after one that failed, and after one in place of a document that verified no token: forged tokens cause
+ * those. After other fetches there is no pause, so that a key that is rotated right after them is found.
  */
 const PAUSE = 30_000;
 
@@ -38,25 +38,25 @@ export class PublishedDocuments<T> {
     private readonly transport: Transport,
   ) {}
 
-  /** The document, fetched once for all callers where it is not fresh or is `useless` to one; the last good one where that fails. */
+  /** The document, fetched once for all callers where it is not fresh or is `rejected` to one; the last good one where that fails. */
   async read(
     name: string,
     tenant: Tenant,
     deadline: Deadline,
     fetch: (limit: Deadline) => Promise<T>,
-    useless?: T,
+    rejected?: T,
   ): Promise<T> {
     const known = this.#entryOf(name, tenant);
     const now = this.clock.now();
     const good = known.good && now < known.good.fetchedAt + LAST_GOOD ? known.good : undefined;
-    if (good !== undefined && good.value !== useless && now < good.fetchedAt + FRESH) {
+    if (good !== undefined && good.value !== rejected && now < good.fetchedAt + FRESH) {
       return good.value;
     }
     if (known.lastFetch === undefined || now >= known.nextFetchAt) {
       known.nextFetchAt = Infinity;
       // Half of the time: after a failure the callers go on with the last good document.
       const fetching = this.deadlines.within(tenant.http.deadline / 2, fetch);
-      known.lastFetch = this.#keep(known, fetching, useless === undefined ? 0 : PAUSE);
+      known.lastFetch = this.#keep(known, fetching, rejected === undefined ? 0 : PAUSE);
     }
     try {
       return await deadline.race(known.lastFetch);
@@ -92,7 +92,7 @@ export class PublishedDocuments<T> {
   }
 }
 
-/** The failure of a shared fetch is one of the tenant that waits for it. */
+/** A shared fetch fails for each tenant that waits with an error that names this tenant. */
 function errorOf({ key }: Tenant, error: unknown): unknown {
   if (!isExhibitorError(error) || error.tenant === key) {
     return error;

@@ -58,7 +58,7 @@ export class UserInfo {
       });
       throw refusal('email_missing');
     }
-    // After the address: Keycloak sends `email_verified: false` without any.
+    // After the address: Keycloak sends `email_verified: false` without one.
     if (sources.some(isDenied) || isUnconfirmed(sources, email, rules)) {
       throw refusal('email_unverified');
     }
@@ -71,9 +71,7 @@ export function contactEmail(
   sources: readonly Claims[],
   { emailClaim }: Pick<LoginSettings, 'emailClaim'>,
 ): string | undefined {
-  return sources
-    .map((claims) => (Object.hasOwn(claims, emailClaim) ? claims[emailClaim] : undefined))
-    .find(isContactEmail);
+  return sources.map((claims) => claims[emailClaim]).find(isContactEmail);
 }
 
 /** `email_verified: true` is about the `email` of the same source (OIDC Core §5.1), and about no other address. */
@@ -101,10 +99,10 @@ const AUTHENTICATION_CLAIMS = ['auth_time', 'acr', 'amr'];
  */
 function userClaims(token: Claims, userinfo: Claims = {}): Claims {
   const { email }: Claims = { ...userinfo, ...token };
-  const [ofToken, ofPerson] = [token, without(AUTHENTICATION_CLAIMS, userinfo)].map((source) =>
-    source['email'] === email ? source : without(['email_verified'], source),
-  );
-  return without([...JWT_CLAIMS, ...ID_TOKEN_CLAIMS], { ...ofPerson, ...ofToken });
+  const usable = (source: Claims): Claims =>
+    source['email'] === email ? source : without(['email_verified'], source);
+  const ofPerson = without(AUTHENTICATION_CLAIMS, userinfo);
+  return without([...JWT_CLAIMS, ...ID_TOKEN_CLAIMS], { ...usable(ofPerson), ...usable(token) });
 }
 
 function without(names: readonly string[], claims: Claims): Claims {

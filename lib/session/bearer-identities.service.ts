@@ -32,7 +32,7 @@ type Answer = ExhibitorIdentity | 'refused';
 @Injectable()
 export class BearerIdentities {
   readonly #answers: ExpiringCache<Answer>;
-  /** Apart from the verified ones, so that forged tokens push out none of them. */
+  /** Outside the cache, so that forged tokens push out no verified one. */
   readonly #pending = new Map<string, Promise<Answer>>();
 
   constructor(
@@ -90,6 +90,7 @@ export class BearerIdentities {
       freezeJson(answer);
       const ttl = Math.min(LONGEST_KEPT, verified.expiresAt - this.clock.epochMs());
       const size = 3 * Buffer.byteLength(JSON.stringify([key, answer]));
+      // A `ttl` of 0 would mean for ever.
       this.#answers.set(key, answer, { ttl: Math.max(1, ttl), size });
       return answer;
     });

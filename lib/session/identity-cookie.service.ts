@@ -89,8 +89,8 @@ export class IdentityCookie {
   }
 
   /**
-   * Sets the cookie of a new login. The browser keeps it until the end of the login, longer than the seal: a logout ends the login also
-   * where the user was idle, and so the copies of others.
+   * Sets the cookie of a new login. The browser keeps it until the end of the login, longer than the seal, so that a logout after an
+   * idle time still ends the login, and with it copies of the cookie.
    */
   async write(http: HttpContext, tenant: Tenant, identity: ExhibitorIdentity): Promise<void> {
     const { returnTo: _once, ...kept } = identity;

@@ -82,14 +82,14 @@ export class IdentitySession {
         { path: 'session', expected: "'bearer' has no login: add 'cookie' or 'host'" },
       ]);
     }
-    // Before the new one is kept: Passport sets it as the user of the request.
+    // Read before: Passport's `logIn` replaces `request.user`.
     const replaced = [...former, ...(await this.former(http))];
     if (mode === 'host') {
       await storeIdentity(identity);
     } else {
       await this.cookie.write(http, tenant, identity);
     }
-    // Last: no ID token is kept of a login that fails.
+    // After the identity was stored: a login that fails leaves no ID token.
     await this.#keepIdToken(http, tenant, { id: identity.id, idToken });
     await this.#end(replaced);
     return { identity, tenant, mode };

@@ -53,8 +53,7 @@ export function sessionOf(user: unknown): SessionState | undefined {
 }
 
 /**
- * The user whom the host has set as `request.user`. One that an earlier guard has set there, from a cookie or a bearer token,
- * has no session of the host.
+ * The user whom the host has set as `request.user`; `undefined` for one whom an earlier guard has set, from a cookie or a bearer token.
  */
 export function readHostUser({ request }: HttpContext): ExhibitorIdentity | undefined {
   const { mode = 'host' } = sessionOf(request.user) ?? {};
