@@ -40,7 +40,7 @@ export function logoutTokenFailure(
 }
 
 /** True where a token has this issuer and, as its only audience, this client. */
-export function isAddressedTo(claims: JWTPayload, issuer: string, clientId: string | undefined): boolean {
-  const [audience, ...others] = [claims.aud].flat();
-  return claims.iss === issuer && clientId !== undefined && audience === clientId && others.length === 0;
+export function isAddressedTo({ iss, aud }: JWTPayload, issuer: string, clientId?: string): boolean {
+  const audience = Array.isArray(aud) && aud.length === 1 ? aud[0] : aud;
+  return iss === issuer && clientId !== undefined && audience === clientId;
 }

@@ -58,8 +58,9 @@ export class OpenIdProvider {
     @Inject(ProblemLog) private readonly log: ProblemLog,
   ) {
     this.#allowedOrigins = settings.allowedOrigins;
-    this.#metadata = new PublishedDocuments(clock, deadlines, transport);
-    this.#keys = new PublishedDocuments(clock, deadlines, transport);
+    const half = settings.http.deadline / 2;
+    this.#metadata = new PublishedDocuments(clock, deadlines, transport, half);
+    this.#keys = new PublishedDocuments(clock, deadlines, transport, half);
   }
 
   /** As {@link findUrl}; refuses a provider without one. */

@@ -36,6 +36,8 @@ export class PublishedDocuments<T> {
     private readonly clock: Clock,
     private readonly deadlines: Deadlines,
     private readonly transport: Transport,
+    /** Shortest deadline of a fetch, in ms: one for a tenant with less time serves the others too. */
+    private readonly shortest: number,
   ) {}
 
   /** The document, fetched once for all callers where it is not fresh or is `rejected` to one; the last good one where that fails. */
@@ -52,14 +54,16 @@ export class PublishedDocuments<T> {
     if (good !== undefined && good.value !== rejected && now < good.fetchedAt + FRESH) {
       return good.value;
     }
+    const half = tenant.http.deadline / 2;
     if (known.lastFetch === undefined || now >= known.nextFetchAt) {
       known.nextFetchAt = Infinity;
-      // Half of the time: after a failure the callers go on with the last good document.
-      const fetching = this.deadlines.within(tenant.http.deadline / 2, fetch);
+      const fetching = this.deadlines.within(Math.max(half, this.shortest), fetch);
       known.lastFetch = this.#keep(known, fetching, rejected === undefined ? 0 : PAUSE);
     }
+    const { lastFetch } = known;
     try {
-      return await deadline.race(known.lastFetch);
+      // Half of the time: then the caller goes on with the last good document.
+      return await deadline.race(this.deadlines.within(half, (limit) => limit.race(lastFetch)));
     } catch (error) {
       if (good !== undefined) {
         return good.value;

@@ -18,15 +18,18 @@ export interface SessionState {
 /** Of a user whom a guard has set: its session. Not enumerable, so that copies and logs of the user have nothing of it. */
 const SESSION = Symbol('nestjs-exhibitor.session');
 
-type SetUser = ExhibitorIdentity & { readonly [SESSION]: SessionState };
+type SetUser = ExhibitorIdentity & { [SESSION]: SessionState };
 
 /**
  * Sets `request.user` to an object of this request, to which the host may add members; its claims are read-only. A user whom an
  * earlier guard of the request has set stays.
  */
 export function setUser({ request }: HttpContext, session: SessionState): ExhibitorIdentity {
-  const { user: before } = request;
-  if (isSetUser(before) && isSame(before[SESSION], session)) {
+  const { user: before, exhibitorContext } = request;
+  // Of this request: a session in the memory of the host may hold the user of another one.
+  const isOfRequest = before === exhibitorContext?.identity;
+  if (isOfRequest && isSetUser(before) && isSame(before[SESSION], session)) {
+    before[SESSION] = session;
     return before;
   }
   const user = { ...session.identity };
@@ -35,7 +38,7 @@ export function setUser({ request }: HttpContext, session: SessionState): Exhibi
     user.claims = frozenCopy(user.claims);
   }
   // On the user: in Express, each property that is added to a request takes 3 µs.
-  request.user = Object.defineProperty(user, SESSION, { value: session });
+  request.user = Object.defineProperty(user, SESSION, { value: session, writable: true });
   return user;
 }
 

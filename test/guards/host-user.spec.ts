@@ -15,6 +15,7 @@ import cookieSession from 'cookie-session';
 import {
   CurrentIdentity,
   ExhibitorCallbackGuard,
+  ExhibitorIdentityGuard,
   ExhibitorLogoutGuard,
   type ExhibitorIdentity,
   type HttpContext,
@@ -42,6 +43,20 @@ const logged = loggedLines();
 
 type Members = Partial<Record<keyof ExhibitorIdentity, unknown>>;
 
+/** What `/keep` has found in `request.user`. */
+const kept: unknown[] = [];
+
+/** A host that keeps `request.user` in memory, as one with `@fastify/session` does by `request.logIn(request.user)`. */
+@Controller()
+class KeepingController extends BoothController {
+  @Get('keep')
+  @UseGuards(ExhibitorIdentityGuard)
+  keep(@Req() request: SessionRequest): object {
+    kept.push(request.user);
+    return {};
+  }
+}
+
 /** A host that stores the identity itself. */
 describe.each(['express', 'fastify'] as const)("session: 'host' on %s", (kind) => {
   const closing = useClosing();
@@ -49,6 +64,7 @@ describe.each(['express', 'fastify'] as const)("session: 'host' on %s", (kind) =
   const host = useHost(() =>
     startHost({
       kind,
+      controllers: [KeepingController],
       configure: (app) => setUser(app, kind, () => user),
       options: tenantsOptions(sandbox, ['acme', 'globex'], {
         resolveTenant: ({ headers }) => headers['x-tenant'] as string | undefined,
@@ -84,6 +100,16 @@ describe.each(['express', 'fastify'] as const)("session: 'host' on %s", (kind) =
     expect(await get('/mine')).toMatchObject([200, { eventId: 'world-2026' }]);
     user = Object.assign(Object.create({ isHostUser: true }), identity(), { department: 'sales' });
     expect(await get('/me')).toMatchObject([200, {}]);
+  });
+
+  it('gives each request an object of its own, also where the host has kept that of another one', async () => {
+    await get('/keep');
+    const before = kept.at(-1);
+    user = before;
+    await get('/keep');
+    // A member that one request adds, such as a role at its event, must not be there in another that runs meanwhile.
+    expect(kept.at(-1) === before).toBe(false);
+    expect(kept.at(-1)).toEqual(before);
   });
 
   it('requires subject, issuer, e-mail address and the tenant asked for; what else a host left out is not compared', async () => {

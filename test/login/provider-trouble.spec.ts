@@ -56,7 +56,7 @@ describe('a failing provider', () => {
   beforeAll(async () => {
     host = await start({ tenantHttp: { deadline: DEADLINE, attemptTimeout: 200, attempts: 2 } });
     const login: LoginOverrides = { keys: `${provider.url}/connect/jwks` };
-    remote = await start({ login, tenantHttp: { deadline: DEADLINE, attempts: 1 } });
+    remote = await start({ login, http: { deadline: DEADLINE, attempts: 1 } });
   });
 
   /** Expects that a login fails in time, without a refusal or an identity, that its code is sent once and its state spent. */

@@ -308,6 +308,14 @@ describe('the keys of several tenants', () => {
     }
   });
 
+  it('are fetched for all by a tenant whose own time is too short', async () => {
+    await boot({ brief: tenantOf({}, { http: { deadline: 400 } }), patient: tenantOf() });
+    provider.script = { keys: sends({ delay: 300 }) };
+    await expect(validate(rs256, 'brief')).rejects.toMatchObject({ code: 'deadline_exceeded' });
+    await validate(rs256, 'patient');
+    expect(fetches()).toBe(1);
+  });
+
   it('fail, as their metadata, for each tenant by an error that names this tenant', async () => {
     const all = tenantOf({ keys: undefined, discovery: true });
     await boot({ acme: tenantOf(), globex: tenantOf(), one: all, two: all });

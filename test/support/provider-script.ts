@@ -22,6 +22,8 @@ export interface WireReply {
   body: string;
   /** `reset` before a byte, `cut` in the middle of the body, `silence`: no reply. */
   fault?: 'reset' | 'cut' | 'silence';
+  /** Milliseconds before the reply. */
+  delay?: number;
 }
 
 /** Changes a reply in place or returns another. */

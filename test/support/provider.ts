@@ -1,6 +1,7 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { text } from 'node:stream/consumers';
+import { setTimeout } from 'node:timers/promises';
 import type { JSONWebKeySet } from 'jose';
 import type { LoginOptions, TenantOptions } from '../../lib/index.js';
 import { addSecret } from '../setup/leaks.js';
@@ -136,6 +137,9 @@ export class ScriptedProvider {
     const seen = { path: url.pathname, query: url.searchParams, headers: request.headers, form };
     this.seen.push(seen);
     const reply = await this.#answer(seen);
+    if (reply.delay !== undefined) {
+      await setTimeout(reply.delay);
+    }
     if (reply.fault === 'silence') {
       return;
     }
