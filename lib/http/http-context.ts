@@ -110,7 +110,11 @@ export class HttpContext {
 
 /** Node's response behind a response of Express or a reply of Fastify. That of HTTP/2 has the same methods. */
 function nodeResponseOf(response: unknown): ServerResponse | undefined {
-  return [isRecord(response) ? response['raw'] : undefined, response].find(isNodeResponse);
+  const raw = isRecord(response) ? response['raw'] : undefined;
+  if (isNodeResponse(raw)) {
+    return raw;
+  }
+  return isNodeResponse(response) ? response : undefined;
 }
 
 function isNodeResponse(value: unknown): value is ServerResponse {
