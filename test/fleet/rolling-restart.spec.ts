@@ -156,5 +156,6 @@ describe.each(['express', 'fastify'] as const)('a rolling restart of %s', (kind)
     expect(Math.max(...times)).toBeLessThan(END_WITHIN);
     // The stream was open until the module ended its calls.
     expect(times.at(-1)).toBeGreaterThan(9_000);
-  });
+    // Nine starts of Nest take half of this time on a busy machine.
+  }, 120_000);
 });
