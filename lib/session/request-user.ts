@@ -15,22 +15,29 @@ export interface SessionState {
   mode: SessionMode;
 }
 
-/** Of a user whom a guard has set: its session. Not enumerable, so that copies and logs of the user have nothing of it. */
-const SESSION = Symbol('nestjs-exhibitor.session');
+/** What a guard keeps with a user whom it has set. Not enumerable, so that copies and logs of the user have nothing of it. */
+const MARK = Symbol('nestjs-exhibitor.mark');
 
-type SetUser = ExhibitorIdentity & { [SESSION]: SessionState };
+interface Mark {
+  session: SessionState;
+  /** Weak, and compared: a session in the memory of the host may hold the user of another request. */
+  readonly request: WeakRef<object>;
+}
+
+type SetUser = ExhibitorIdentity & { readonly [MARK]: Mark };
 
 /**
  * Sets `request.user` to an object of this request, to which the host may add members; its claims are read-only. A user whom an
  * earlier guard of the request has set stays.
  */
 export function setUser({ request }: HttpContext, session: SessionState): ExhibitorIdentity {
-  const { user: before, exhibitorContext } = request;
-  // Of this request: a session in the memory of the host may hold the user of another one.
-  const isOfRequest = before === exhibitorContext?.identity;
-  if (isOfRequest && isSetUser(before) && isSame(before[SESSION], session)) {
-    before[SESSION] = session;
-    return before;
+  const { user: before } = request;
+  if (isSetUser(before)) {
+    const mark = before[MARK];
+    if (mark.request.deref() === request && isSame(mark.session, session)) {
+      mark.session = session;
+      return before;
+    }
   }
   const user = { ...session.identity };
   // Those in the session of a host must not become read-only.
@@ -38,12 +45,12 @@ export function setUser({ request }: HttpContext, session: SessionState): Exhibi
     user.claims = frozenCopy(user.claims);
   }
   // On the user: in Express, each property that is added to a request takes 3 µs.
-  request.user = Object.defineProperty(user, SESSION, { value: session, writable: true });
+  request.user = Object.defineProperty(user, MARK, { value: { session, request: new WeakRef(request) } });
   return user;
 }
 
 function isSetUser(user: unknown): user is SetUser {
-  return isRecord(user) && SESSION in user;
+  return isRecord(user) && MARK in user;
 }
 
 function isSame(before: SessionState, { identity, tenant, mode }: SessionState): boolean {
@@ -52,7 +59,7 @@ function isSame(before: SessionState, { identity, tenant, mode }: SessionState):
 
 /** The session of a user whom a guard has set as `request.user`. */
 export function sessionOf(user: unknown): SessionState | undefined {
-  return isSetUser(user) ? user[SESSION] : undefined;
+  return isSetUser(user) ? user[MARK].session : undefined;
 }
 
 /**

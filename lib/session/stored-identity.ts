@@ -53,6 +53,7 @@ function isText(value: unknown): value is string {
   return typeof value === 'string';
 }
 
+/** `NaN` would be later than every logout. */
 function isNumber(value: unknown): value is number {
-  return typeof value === 'number';
+  return typeof value === 'number' && !Number.isNaN(value);
 }
