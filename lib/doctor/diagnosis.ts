@@ -29,7 +29,7 @@ export interface Probed {
   json: Json;
   /** In ms since 1970. */
   receivedAt: number;
-  /** The whole URL, and what it answers or why there is no reply. */
+  /** The URL without its query, and what it answers or why there is no reply. */
   message: string;
 }
 
@@ -100,10 +100,11 @@ export class Diagnosis {
     const sent = { accept: 'application/json', 'user-agent': 'nestjs-exhibitor', ...own };
     try {
       const { statusCode: status, headers, body } = await request(url, { headers: sent, dispatcher, signal });
+      // Before the body, which may be slow: the header `Date` is compared with it.
+      const receivedAt = Date.now();
       const text = await body.text().catch(() => '');
       const json = parseRecord(Buffer.from(text));
-      const message = `${address} answers ${status}`;
-      return { status, headers, text, json, receivedAt: Date.now(), message };
+      return { status, headers, text, json, receivedAt, message: `${address} answers ${status}` };
     } catch (error) {
       const message = `${address}: ${limit.aborted ? 'no answer in time' : errorCode(error)}`;
       return { status: 0, headers: {}, text: '', json: {}, receivedAt: 0, message };

@@ -43,7 +43,8 @@ export async function metadata(diagnosis: Diagnosis): Promise<string> {
   agree('the provider is the issuer', own['issuer'], issuer);
   // What comes from a wrong authUrl says nothing of the issuer.
   const isAuthUrlWrong = findings.some(({ option }) => option?.split(', ').includes('authUrl'));
-  if (!isAuthUrlWrong && iss !== issuer && endpoint !== tenant.tokenUrl) {
+  const isConfirmed = iss === issuer || endpoint === tenant.tokenUrl;
+  if (!isAuthUrlWrong && !isConfirmed) {
     const ownTokenUrl = tenant.settings.endpoints?.token;
     agree('the provider is the issuer', own['issuer'] ?? other['issuer'], issuer);
     agree('the access token of the API is from the issuer', iss, issuer);
@@ -131,8 +132,9 @@ export async function loginClient(diagnosis: Diagnosis, deadline: Deadline): Pro
   return `${seen.address} accepts the login client`;
 }
 
-function pendingLogin(login: BrowserLogin): PendingLogin {
-  return createPendingLogin({ tenant: '', provider: '', former: [], ...login }, '0');
+function pendingLogin({ redirectUri, responseType, maxAge }: BrowserLogin): PendingLogin {
+  const start = { tenant: '', provider: '', redirectUri, responseType, maxAge, former: [] };
+  return createPendingLogin(start, '0');
 }
 
 /** Cookies of a login are those of one origin. */

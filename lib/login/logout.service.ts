@@ -1,5 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
+import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { LoginFailedError } from '../errors/login-failed.error.js';
 import { isCrossSiteRequest } from '../http/fetch-metadata.js';
 import type { HttpContext } from '../http/http-context.js';
@@ -48,8 +49,18 @@ export class LogoutService {
       throw new ExhibitorError('invalid_argument', 'a logout must come from this site');
     }
     await this.session.forget(http, removeIdentity);
-    // The user is logged out here: that the tenant is not found, or the provider not reached, fails no logout.
-    return departing && this.#endSessionUrl(http, departing).catch(() => undefined);
+    if (departing === undefined) {
+      return undefined;
+    }
+    try {
+      return await this.#endSessionUrl(http, departing);
+    } catch (error) {
+      // The user is logged out here: that the tenant is not found, or the provider not reached, fails no logout.
+      if (isExhibitorError(error)) {
+        return undefined;
+      }
+      throw error;
+    }
   }
 
   /**
