@@ -52,7 +52,7 @@ export class ExhibitorGuard extends ExhibitorIdentityGuard {
       });
     }
     const results: Partial<ExhibitorContext> = { eventId, exhibitors, ...user };
-    // Without this member `@CurrentExhibitor()` answers 409: there are several, and none was chosen.
+    // Without this member `@CurrentExhibitor()` answers 409: none was chosen of several, or there is none.
     if (isPublic || exhibitor !== undefined) {
       results.exhibitor = exhibitor;
       results.exhibitorId = exhibitor === undefined ? undefined : services.lookups.idOf(exhibitor);

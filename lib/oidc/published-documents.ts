@@ -22,7 +22,7 @@ const MOST = 10_000;
 
 interface Published<T> {
   good?: { value: T; fetchedAt: number };
-  /** Until the next one, all callers get what it answers, or its error. */
+  /** Until `nextFetchAt`, callers without a fresh document get what it answers, or its error. */
   lastFetch?: Promise<T>;
   /** No fetch starts before: `Infinity` while one is under way, then the end of its pause, if any. */
   nextFetchAt: number;
@@ -55,15 +55,11 @@ export class PublishedDocuments<T> {
       return good.value;
     }
     const half = tenant.http.deadline / 2;
-    if (known.lastFetch === undefined || now >= known.nextFetchAt) {
-      known.nextFetchAt = Infinity;
-      const fetching = this.deadlines.within(Math.max(half, this.shortest), fetch);
-      known.lastFetch = this.#keep(known, fetching, rejected === undefined ? 0 : PAUSE);
-    }
-    const { lastFetch } = known;
+    const start = (): Promise<T> => this.deadlines.within(Math.max(half, this.shortest), fetch);
+    const shared = this.#sharedFetch(known, start, rejected === undefined ? 0 : PAUSE);
     try {
       // Half of the time: then the caller goes on with the last good document.
-      return await deadline.race(this.deadlines.within(half, (limit) => limit.race(lastFetch)));
+      return await deadline.race(this.deadlines.within(half, (limit) => limit.race(shared)));
     } catch (error) {
       if (good !== undefined) {
         return good.value;
@@ -81,6 +77,15 @@ export class PublishedDocuments<T> {
     const known: Published<T> = documents.get(name) ?? { nextFetchAt: 0 };
     documents.set(name, known);
     return known;
+  }
+
+  /** The last fetch while it is under way or in its pause, else a new one. */
+  #sharedFetch(known: Published<T>, start: () => Promise<T>, pause: number): Promise<T> {
+    if (known.lastFetch === undefined || this.clock.now() >= known.nextFetchAt) {
+      known.nextFetchAt = Infinity;
+      known.lastFetch = this.#keep(known, start(), pause);
+    }
+    return known.lastFetch;
   }
 
   async #keep(known: Published<T>, fetching: Promise<T>, pause: number): Promise<T> {

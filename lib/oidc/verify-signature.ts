@@ -24,7 +24,7 @@ export async function verifyToken(
   }
 }
 
-/** Header or claims of a JWT that is not verified yet, which only select what verifies it. Empty where they are unreadable. */
+/** Header or claims of a JWT that is not verified yet: they prove nothing. Empty where they are unreadable. */
 export function unverified(token: string, part: 'header' | 'claims'): Record<string, unknown> {
   // An encrypted token has five parts, of which only the header is readable.
   const parts = token.split('.', 6);

@@ -93,7 +93,7 @@ export class IdentityReader {
 /**
  * True where the identity belongs to this tenant and has not expired. Issuer, client and tenant id are compared with the
  * current options: if a key is given to another customer, the logins of the former customer must not be valid. So is the
- * `redirectUri`: another host with the same `secrets` and client may have a stricter `authorize`.
+ * `redirectUri`: another host with the same `secrets` and client may have a less strict `authorize`.
  *
  * @param now milliseconds since 1970
  */

@@ -16,7 +16,7 @@ import { readHostUser, type SessionState } from './request-user.js';
 /** Largest sealed ID token, in bytes: cookies of the module share a budget, and it becomes a part of an address. */
 const MAX_ID_TOKEN = 2_500;
 
-/** A login that another one replaces. */
+/** A login that the browser carries: a new one replaces it, a logout ends it. */
 export interface FormerLogin {
   /** Of its identity. */
   id: string;
@@ -55,7 +55,7 @@ export class IdentitySession {
     this.#cookies = new OwnCookies(settings.cookies);
   }
 
-  /** The logins of this browser that a new one replaces. */
+  /** The logins that this browser carries. */
   async former(http: HttpContext): Promise<FormerLogin[]> {
     const user = this.#mode === 'host' ? readHostUser(http) : undefined;
     // The identity of a host may have no end.
