@@ -94,6 +94,11 @@ async function startSandbox(options: readonly string[]): Promise<NodeJS.Dict<str
       return parseEnv(environment);
     }
   }
+  const [, signal] = await ended;
+  if (signal === 'SIGINT') {
+    // Ctrl-C goes to both processes, and perhaps to this one last.
+    await stopRequested;
+  }
   throw new StartError('The sandbox has not started.');
 }
 
@@ -105,7 +110,8 @@ const stopRequested = new Promise<void>((resolve) => {
 });
 
 try {
-  await start();
+  // Ctrl-C ends the sandbox too. What fails in `start` by that is not shown.
+  await Promise.race([start(), stopRequested]);
   await stopRequested;
 } catch (error) {
   console.error(error instanceof StartError ? error.message : error);
@@ -115,3 +121,6 @@ try {
     await stop();
   }
 }
+
+// At once: while Node frees its memory no handler is left, and a second Ctrl-C would end the process by its signal.
+process.exit();

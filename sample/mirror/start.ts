@@ -51,6 +51,8 @@ try {
   clearTimeout(change);
   await app.close();
   await sandbox.stop();
+  // At once: while Node frees its memory no handler is left, and a second Ctrl-C would end the process by its signal.
+  process.exit();
 } catch (error) {
   console.error(error instanceof StartError ? error.message : error);
   process.exit(1);
