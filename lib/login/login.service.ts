@@ -125,7 +125,7 @@ export class LoginService {
   ): Promise<SessionState> {
     try {
       const { pending, parameters } = await this.#match(http, getPath);
-      // Only these members: others are secrets.
+      // This goes to code of the host. The other members are secrets.
       onMatched({ tenant: pending.tenant, eventId: pending.eventId, returnTo: pending.returnTo });
       await this.#spend(http, pending, parameters);
       const tenant = await this.tenants.get(pending.tenant);

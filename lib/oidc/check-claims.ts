@@ -88,9 +88,16 @@ export function accessTokenFailure(
   return timeFailure(claims, expected.clockTolerance, now);
 }
 
+/** The `typ` of a token's header, which may have any value. The prefix `application/` may be left out (RFC 7515 §4.1.9). */
+export function mediaTypeOf(typ: unknown): string {
+  return String(typ ?? 'jwt')
+    .toLowerCase()
+    .replace(/^application\//, '');
+}
+
 /** True for `at+jwt`, which is no ID token (RFC 9068 §2.1). */
 function isAccessTokenType(typ: string | undefined): boolean {
-  return /^(application\/)?at\+jwt$/i.test(typ ?? '');
+  return mediaTypeOf(typ) === 'at+jwt';
 }
 
 /** Only ID tokens have a nonce or the hash of another token. */
@@ -169,7 +176,7 @@ export function isText(value: unknown): value is string {
   return typeof value === 'string' && value !== '';
 }
 
-/** True for the `c_hash` or `at_hash` of a value: the left half of its hash by that of `alg` (OIDC Core §3.3.2.11). */
+/** True where a claim `c_hash` or `at_hash` is that of the value: half of its digest, by the hash of `alg` (OIDC Core §3.3.2.11). */
 export function hashFits(claim: unknown, value: string, algorithm: string): boolean {
   // EdDSA uses SHA-512.
   const bits = /(256|384|512)$/.exec(algorithm)?.[1] ?? '512';
@@ -187,5 +194,5 @@ export function logoutEventOf({ events }: Record<string, unknown>): unknown {
 
 /** True for a logout token, which has the issuer, audience and key of an ID token. All validations of other tokens refuse it. */
 function isLogoutToken(claims: JWTPayload, typ: string | undefined): boolean {
-  return /^(application\/)?logout\+jwt$/i.test(typ ?? '') || logoutEventOf(claims) !== undefined;
+  return mediaTypeOf(typ) === 'logout+jwt' || logoutEventOf(claims) !== undefined;
 }

@@ -2,10 +2,10 @@ import type { JWTPayload } from 'jose';
 import { isRecord } from '../model/json-values.js';
 import type { LoginSettings } from '../options/tenant-settings.js';
 import type { Refusal } from '../problems/problem.interface.js';
-import { described, isText, requiredTimesFailure, logoutEventOf } from './check-claims.js';
+import { described, isText, logoutEventOf, mediaTypeOf, requiredTimesFailure } from './check-claims.js';
 
-/** A provider may send `logout+jwt`, `JWT` or none. */
-const ACCEPTED_TYPES = ['jwt', 'logout+jwt', 'application/logout+jwt'];
+/** A provider may send either, or none. */
+const ACCEPTED_TYPES = ['jwt', 'logout+jwt'];
 
 /** Why a logout token is refused; `undefined` where it is valid. Rules of OpenID Connect Back-Channel Logout 1.0 §2.6. */
 export function logoutTokenFailure(
@@ -22,11 +22,7 @@ export function logoutTokenFailure(
       received: `aud ${described(claims.aud)}`,
     };
   }
-  if (
-    !ACCEPTED_TYPES.includes(String(typ ?? 'jwt').toLowerCase()) ||
-    !isRecord(logoutEventOf(claims)) ||
-    !isText(claims.jti)
-  ) {
+  if (!ACCEPTED_TYPES.includes(mediaTypeOf(typ)) || !isRecord(logoutEventOf(claims)) || !isText(claims.jti)) {
     return { reason: 'token_type' };
   }
   if (claims['nonce'] !== undefined) {

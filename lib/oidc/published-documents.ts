@@ -12,8 +12,8 @@ const FRESH = 600_000;
 const LAST_GOOD = 86_400_000;
 
 /**
- * Time in ms without fetches after one that failed, and after one in place of a document that verified no token: forged tokens cause
- * those. After other fetches there is no pause, so that a key that is rotated right after them is found.
+ * Time in ms in which no fetch starts: after one that failed, and after one that a token without a fitting key has caused, since
+ * anybody can send such tokens. After other fetches there is no pause: a key may be rotated right after them.
  */
 const PAUSE = 30_000;
 

@@ -95,7 +95,7 @@ const AUTHENTICATION_CLAIMS = ['auth_time', 'acr', 'amr'];
 
 /**
  * Claims of the user. Those of the token, which is signed, take precedence over userinfo; those about the authentication are
- * taken from it alone. `email_verified` is only taken from a source whose `email` is taken.
+ * taken from the token alone. `email_verified` is only taken from a source whose `email` is taken.
  */
 function userClaims(token: Claims, userinfo: Claims = {}): Claims {
   const { email }: Claims = { ...userinfo, ...token };
