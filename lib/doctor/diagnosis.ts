@@ -101,7 +101,6 @@ export async function begin(given: Json, hints: DiagnosisHints): Promise<Diagnos
   const { tenant: own, http, allowedOrigins } = given;
   const { authorizedParties, redirectUri }: Json = Object(Object(own).login);
   const session = authorizedParties !== undefined && redirectUri === undefined ? 'bearer' : 'cookie';
-  // The secret of a host's cookies is no value of onboarding.
   const secrets = ['of no cookie: the doctor seals nothing'];
   const seen: Diagnosis['seen'] = { address: '', problem: undefined };
   const axios = ({ interceptors }: AxiosInstance): unknown =>
