@@ -69,8 +69,8 @@ async function examine(step: string, test: Step, diagnosis: Diagnosis): Promise<
 function findingOf(step: string, error: unknown, known?: Diagnosis): Finding {
   const { message, options } = unprovedOf(error, known);
   const suspects = options.filter((option) => known?.proved.has(option) !== true);
-  // An option that is wrong by itself explains what later steps find.
-  const cause = known?.findings.find(({ option = '' }) => suspects.includes(option));
+  // One option alone: of several, it is not known which is wrong.
+  const cause = known?.findings.find(({ option }) => option !== undefined && suspects.includes(option));
   if (cause === undefined && suspects.length > 0) {
     return { step, status: 'wrong', option: suspects.join(', '), message, advice: adviceOn(suspects) };
   }
@@ -98,7 +98,7 @@ function unprovedOf(error: unknown, known: Diagnosis | undefined): Unproved {
   }
   const { address = '', problem } = known?.seen ?? {};
   const text = known?.shown(problem === undefined ? message : problemText(problem)) ?? message;
-  // Of a list or lookup. What else cannot be used is reported.
+  // Of a list or lookup. The services report every other reply that they cannot use.
   const options = problem?.options ?? (error.code === 'malformed_response' ? ['baseUrl'] : []);
   return new Unproved(text.includes(address) ? text : `${address}: ${text}`, options);
 }

@@ -33,23 +33,13 @@ export interface Probed {
   message: string;
 }
 
-/** What the services sent and reported in a step. */
-interface Seen {
-  /** The URL of the last request, as it is shown; empty where there was none. */
-  address: string;
-  /** The first one. */
-  problem: Problem | undefined;
-}
-
 /** The services of the module for one tenant, and what the steps found so far. */
 export class Diagnosis {
   readonly findings: Finding[] = [];
-  /** Options that cannot be wrong. A tenant needs no login. */
+  /** Options that are right. So is a missing `login`: a tenant may have none. */
   readonly proved = new Set(['login']);
   /** Of the REST API; empty where there is none. */
   accessToken = '';
-  /** Where the provider publishes its keys; empty where it does not say, or may not be asked. */
-  publishedKeys = '';
 
   readonly #probes: Record<string, Promise<Probed>> = {};
 
@@ -58,21 +48,22 @@ export class Diagnosis {
     readonly hints: DiagnosisHints,
     readonly options: ReturnType<typeof checkOptions>,
     readonly context: INestApplicationContext,
-    readonly seen: Seen,
-    /** Of both clients and the access token, where they are known. */
-    readonly secrets: string[],
+    /** Of this step: the URL of the last request, as it is shown, and the first problem that a service reported. */
+    readonly seen: { address: string; problem: Problem | undefined },
+    /** Of both clients, where they are known. */
+    private readonly secrets: readonly string[],
   ) {}
 
-  /** The reply to a GET whose status, headers or page the services do not show. Of equal ones only the first is sent. */
+  /** The reply to a GET whose status, headers or page the services do not show. Equal ones are sent once. */
   probe(url: string, headers: Readonly<Record<string, string>> = {}): Promise<Probed> {
-    // An issuer may be no address.
+    // An issuer need not be a URL.
     this.seen.address = URL.canParse(url) ? shownUrl(url) : url;
     return (this.#probes[JSON.stringify([url, headers])] ??= this.#send(url, headers));
   }
 
-  /** Text from outside as a finding shows it. A provider may repeat what an earlier request contained. */
+  /** Text from outside as a finding shows it. A provider may repeat the secrets of earlier requests. */
   shown(value: unknown): string {
-    return hideSecrets(String(value), this.secrets, 1_000);
+    return hideSecrets(String(value), [...this.secrets, this.accessToken], 1_000);
   }
 
   /** @throws {Unproved} unless this step proved what it tests */
@@ -81,21 +72,14 @@ export class Diagnosis {
     prove(isProved, `not tested: the step '${step}' failed`);
   }
 
-  /** What the metadata of another issuer names says nothing of this one. */
-  needsSource(option: string): void {
-    if (option === 'login.discovery') {
-      this.needs('metadata');
-    }
-  }
-
   async #send(url: string, own: Readonly<Record<string, string>>): Promise<Probed> {
     const { tenant, context, hints, seen } = this;
     const { attemptTimeout, maxResponseBytes: maxResponseSize } = tenant.http;
     const { address } = seen;
     const limit = AbortSignal.timeout(attemptTimeout);
-    // Without keep-alive, no connection is left open.
-    const dispatcher =
-      context.get(Transport).dispatcherOf(tenant) ?? new Agent({ pipelining: 0, maxResponseSize });
+    // Without keep-alive, no connection is left open. undici looks at the signal only once it is connected.
+    const limits = { pipelining: 0, maxResponseSize, connect: { timeout: attemptTimeout } };
+    const dispatcher = context.get(Transport).dispatcherOf(tenant) ?? new Agent(limits);
     const signal = AbortSignal.any([limit, hints.signal ?? limit]);
     const sent = { accept: 'application/json', 'user-agent': 'nestjs-exhibitor', ...own };
     try {
@@ -117,9 +101,8 @@ export async function begin(given: Json, hints: DiagnosisHints): Promise<Diagnos
   const { tenant: own, http, allowedOrigins } = given;
   const { authorizedParties, redirectUri }: Json = Object(Object(own).login);
   const session = authorizedParties !== undefined && redirectUri === undefined ? 'bearer' : 'cookie';
-  // The secret of a host's cookies is no value of onboarding.
   const secrets = ['of no cookie: the doctor seals nothing'];
-  const seen: Seen = { address: '', problem: undefined };
+  const seen: Diagnosis['seen'] = { address: '', problem: undefined };
   const axios = ({ interceptors }: AxiosInstance): unknown =>
     interceptors.request.use((sent) => {
       seen.address = shownUrl(String(sent.url));

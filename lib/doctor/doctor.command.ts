@@ -82,7 +82,7 @@ async function load(config: string | undefined, options = ''): Promise<unknown> 
   }
 }
 
-/** Options of a module with one tenant: that of such options, or the options of a tenant themselves. `diagnose` checks them. */
+/** The options of a module with one tenant. Options of a tenant become such ones. They are not checked yet. */
 async function pick(found: unknown, named: string | undefined): Promise<Record<string, unknown>> {
   const { tenants, ...module }: Record<string, unknown> = Object(found);
   if (tenants === undefined) {

@@ -5,7 +5,7 @@ import { keySetOf } from '../oidc/key-set.js';
 import { metadataUrl, OpenIdProvider } from '../oidc/openid-provider.service.js';
 import { unverified } from '../oidc/verify-signature.js';
 import { isAllowedUrl, parseUrl } from '../options/value-schemas.js';
-import { browserLoginOf, loginOf, type BrowserLogin } from '../tenants/tenant.js';
+import { browserLoginOf, loginOf } from '../tenants/tenant.js';
 import type { Deadline } from '../time/deadline.js';
 import { prove, Unproved, type Diagnosis } from './diagnosis.js';
 
@@ -13,9 +13,6 @@ const NO_CODE = 'nestjs-exhibitor-doctor-asks-whether-you-know-this-client';
 
 /** How a provider says that it has no such issuer. Keycloak: `Realm does not exist`; Entra ID: `Tenant 'x' not found`. */
 const NO_SUCH_ISSUER = /(?:realm|tenant|issuer)\b.{0,80}\b(?:not|unknown|invalid)/i;
-
-/** What a provider answers to a client that it knows, since nobody is logged in (OIDC Core §3.1.2.6). */
-const NOBODY = ['login_required', 'interaction_required', 'consent_required', 'account_selection_required'];
 
 const OPTIONS_BY_ERROR: ReadonlyMap<string, readonly string[]> = new Map([
   ['invalid_scope', ['login.scope']],
@@ -30,40 +27,41 @@ const REFUSES_CLIENT = /(?:invalid|unknown)[ _]client|client (?:is |was |id )?(?
 
 /** What contradicts the issuer. One provider may have many: the realms of Keycloak, the tenants of Entra ID. */
 export async function metadata(diagnosis: Diagnosis): Promise<string> {
-  const { tenant, options, accessToken, findings } = diagnosis;
+  const { tenant, accessToken, findings } = diagnosis;
   const { issuer, discovery } = loginOf(tenant);
-  const { json: own, text, message } = await diagnosis.probe(metadataUrl(issuer));
-  const { json: other } = await diagnosis.probe(metadataUrl(tenant.authUrl));
+  const reply = await diagnosis.probe(metadataUrl(issuer));
+  const { json: ofAuthUrl } = await diagnosis.probe(metadataUrl(tenant.authUrl));
+  const { issuer: published, token_endpoint: tokenUrl } = reply.json;
   const { iss } = unverified(accessToken, 'claims');
-  const endpoint = own['token_endpoint'];
   const agree = (what: string, found: unknown, expected: unknown, ...also: string[]): void => {
     const difference = `${what} '${diagnosis.shown(found)}', not '${expected}'`;
     prove(found === undefined || found === expected, difference, 'login.issuer', ...also);
   };
-  agree('the provider is the issuer', own['issuer'], issuer);
+  agree('the provider is the issuer', published, issuer);
   // What comes from a wrong authUrl says nothing of the issuer.
   const isAuthUrlWrong = findings.some(({ option }) => option?.split(', ').includes('authUrl'));
-  const isConfirmed = iss === issuer || endpoint === tenant.tokenUrl;
+  const isConfirmed = iss === issuer || tokenUrl === tenant.tokenUrl;
   if (!isAuthUrlWrong && !isConfirmed) {
     const ownTokenUrl = tenant.settings.endpoints?.token;
-    agree('the provider is the issuer', own['issuer'] ?? other['issuer'], issuer);
+    agree('the provider is the issuer', published ?? ofAuthUrl['issuer'], issuer);
     agree('the access token of the API is from the issuer', iss, issuer);
-    agree('the token endpoint of the issuer is', endpoint, ownTokenUrl ?? endpoint, 'endpoints.token');
+    agree('the token endpoint of the issuer is', tokenUrl, ownTokenUrl ?? tokenUrl, 'endpoints.token');
   }
-  const suspects = discovery || NO_SUCH_ISSUER.test(text) ? ['login.issuer'] : [];
-  prove(own['issuer'] !== undefined, `no metadata proves the issuer: ${message}`, ...suspects);
-  const keys = String(own['jwks_uri'] ?? '');
-  diagnosis.publishedKeys = isAllowedUrl(keys, tenant.key, options.settings.allowedOrigins) ? keys : '';
+  const isPublished = published !== undefined;
+  const message = `no metadata proves the issuer: ${reply.message}`;
+  prove(isPublished || !NO_SUCH_ISSUER.test(reply.text), message, 'login.issuer');
+  prove(isPublished, { ...reply, message }, ...(discovery ? ['login.issuer'] : []));
   return 'nothing that the provider publishes contradicts the issuer';
 }
 
 export async function publishedKey(diagnosis: Diagnosis, deadline: Deadline): Promise<string> {
-  const { tenant, context, publishedKeys } = diagnosis;
-  const { keys: source } = loginOf(tenant);
-  diagnosis.needsSource(tenant.keysOption);
+  const { tenant, context, options } = diagnosis;
+  const { issuer } = loginOf(tenant);
   const { keys } = await context.get(OpenIdProvider).keysOf(tenant, deadline);
-  const url = publishedKeys || (source?.kind === 'url' ? source.url : '');
-  prove(url !== '', 'no keys of the provider to compare with');
+  diagnosis.needs('metadata');
+  const url = String((await diagnosis.probe(metadataUrl(issuer))).json['jwks_uri']);
+  const isAllowed = isAllowedUrl(url, tenant.key, options.settings.allowedOrigins);
+  prove(isAllowed && URL.canParse(url), 'the provider publishes no keys to compare with');
   const { json, message } = await diagnosis.probe(url);
   const published = await keySetOf(json);
   prove(published !== undefined, `no keys of the provider to compare with: ${diagnosis.shown(message)}`);
@@ -76,17 +74,15 @@ export async function publishedKey(diagnosis: Diagnosis, deadline: Deadline): Pr
 /** With `prompt=none`, the authorize endpoint answers at once to the `redirectUri` of a client that it knows. */
 export async function authorize(diagnosis: Diagnosis, deadline: Deadline): Promise<string> {
   const { tenant, context, proved } = diagnosis;
-  const browser = browserLoginOf(tenant);
-  const option = tenant.endpointOption('authorize');
-  diagnosis.needsSource(option);
+  const pending = startLogin(diagnosis, 'authorize');
   const url = await context.get(OpenIdProvider).urlOf(tenant, 'authorize', deadline);
-  const address = new URL(await authorizationUrl(browser, pendingLogin(browser), url, { prompt: 'none' }));
+  const address = new URL(await authorizationUrl(browserLoginOf(tenant), pending, url, { prompt: 'none' }));
   // Only a redirect can be read without a browser.
   address.searchParams.delete('response_mode');
   const reply = await diagnosis.probe(address.href, { accept: 'text/html' });
   const { location = '' } = reply.headers;
   const target = location !== '' && URL.canParse(location, url) ? new URL(location, url) : undefined;
-  const callback = new URL(browser.redirectUri);
+  const callback = new URL(pending.redirectUri);
   if (target?.origin === callback.origin && target.pathname === callback.pathname) {
     return answer(diagnosis, new URLSearchParams(`${target.search}&${target.hash.slice(1)}`));
   }
@@ -94,12 +90,15 @@ export async function authorize(diagnosis: Diagnosis, deadline: Deadline): Promi
   const isPage = target === undefined || target.href.includes('error');
   prove(isPage, `the provider redirects to ${target?.origin}, not to redirectUri: log in once by a browser`);
   // Pages for people are answered with 200, 400, 401 or 403.
-  prove(reply.status >= 200 && reply.status <= 403, reply, option);
-  const message = `${reply.message}: it refuses the client, or '${browser.redirectUri}' is not registered for it`;
+  prove(reply.status >= 200 && reply.status <= 403, reply, tenant.endpointOption('authorize'));
+  const message = `${reply.message}: it refuses the client, or '${pending.redirectUri}' is not registered for it`;
   const refusesRedirect = REFUSES_REDIRECT.test(reply.text);
-  prove(refusesRedirect || !REFUSES_CLIENT.test(reply.text), message, 'login.clientId');
-  // Where the page does not say which, the token endpoint may tell. What is proved is no finding.
-  if (refusesRedirect || (await loginClient(diagnosis, deadline).then(Boolean, () => false))) {
+  const refusesClient = !refusesRedirect && REFUSES_CLIENT.test(reply.text);
+  prove(!refusesClient, message, 'login.clientId');
+  // Where the page names neither, the token endpoint may know the client.
+  const isClientKnown =
+    refusesRedirect || (await loginClient(diagnosis, deadline).then(Boolean, () => false));
+  if (isClientKnown) {
     proved.add('login.clientId');
   }
   throw new Unproved(message, ['login.clientId', 'login.redirectUri']);
@@ -113,15 +112,16 @@ function answer(diagnosis: Diagnosis, response: URLSearchParams): string {
     diagnosis.proved.add('login.clientId');
   }
   const said = diagnosis.shown(`${error} (${response.get('error_description')})`);
-  prove(error === '' || NOBODY.includes(error), `the authorize endpoint answers ${said}`, ...options);
+  // Nobody is logged in: a right request is refused by `login_required` or the like (OIDC Core §3.1.2.6).
+  const isAccepted = error === '' || error.endsWith('_required');
+  prove(isAccepted, `the authorize endpoint answers ${said}`, ...options);
   return 'the authorize endpoint knows login.clientId and answers to login.redirectUri';
 }
 
-/** The client of a login. It is refused before its code is looked at (RFC 6749 §5.2). */
+/** A provider refuses a wrong client before it looks at the code (RFC 6749 §5.2), so that any code will do. */
 export async function loginClient(diagnosis: Diagnosis, deadline: Deadline): Promise<string> {
   const { tenant, context, seen } = diagnosis;
-  const pending = pendingLogin(browserLoginOf(tenant));
-  diagnosis.needsSource(tenant.endpointOption('token'));
+  const pending = startLogin(diagnosis, 'token');
   try {
     await context.get(CodeExchange).redeem(tenant, pending, NO_CODE, deadline);
   } catch (error) {
@@ -132,17 +132,25 @@ export async function loginClient(diagnosis: Diagnosis, deadline: Deadline): Pro
   return `${seen.address} accepts the login client`;
 }
 
-function pendingLogin({ redirectUri, responseType, maxAge }: BrowserLogin): PendingLogin {
+/** A login that uses this endpoint. If the metadata is that of another issuer, its endpoints say nothing of this client. */
+function startLogin(diagnosis: Diagnosis, endpoint: 'authorize' | 'token'): PendingLogin {
+  const { tenant } = diagnosis;
+  const { redirectUri, responseType, maxAge } = browserLoginOf(tenant);
+  if (tenant.endpointOption(endpoint) === 'login.discovery') {
+    diagnosis.needs('metadata');
+  }
   const start = { tenant: '', provider: '', redirectUri, responseType, maxAge, former: [] };
   return createPendingLogin(start, '0');
 }
 
-/** Cookies of a login are those of one origin. */
+/** Cookies of a login are sent to one host name by one scheme, whatever the port. */
 export async function cookies({ tenant, hints }: Diagnosis): Promise<string> {
   const { startUrl } = hints;
-  const { origin } = new URL(browserLoginOf(tenant).redirectUri);
+  const callback = new URL(browserLoginOf(tenant).redirectUri);
   prove(startUrl !== undefined, 'not tested: name the page where logins start by startUrl or --start-url');
-  const message = `browsers send no cookie of ${origin}, where logins end, to ${startUrl}: start them on the same origin`;
-  prove(parseUrl(startUrl)?.origin === origin, message, 'login.redirectUri');
+  const start = parseUrl(startUrl);
+  const isSameHost = start?.hostname === callback.hostname && start.protocol === callback.protocol;
+  const message = `browsers do not share cookies between ${startUrl}, where logins start, and ${callback.origin}`;
+  prove(isSameHost, `${message}: use one scheme and host name`, 'login.redirectUri');
   return 'browsers send the cookies of a login to redirectUri, and back to the page where logins start';
 }

@@ -44,10 +44,9 @@ export async function clock(diagnosis: Diagnosis): Promise<string> {
 }
 
 export async function apiClient(diagnosis: Diagnosis, deadline: Deadline): Promise<string> {
-  const { tenant, context, seen, proved, secrets } = diagnosis;
+  const { tenant, context, seen, proved } = diagnosis;
   const { accessToken } = await context.get(TokenService).tokenFor(tenant, deadline);
   diagnosis.accessToken = accessToken;
-  secrets.push(accessToken);
   proved.add('endpoints.token');
   return `${seen.address} accepts the API client`;
 }
@@ -58,7 +57,7 @@ export async function access(diagnosis: Diagnosis): Promise<string> {
   const reply = await read(diagnosis, baseUrl);
   const { status } = reply;
   prove(status !== 401 && status !== 403, reply, ...refusedOptions(diagnosis, reply));
-  // Whoever asks for a token, and refuses something else, has accepted this one.
+  // A service that refuses requests without a token has accepted this one if it answers anything else than a refusal.
   const isClosed = [401, 403].includes((await diagnosis.probe(listUrl(diagnosis, baseUrl))).status);
   prove(isClosed && status >= 200 && status !== 429 && status < 500, reply, 'baseUrl');
   return `the service accepts the token and tenantId: ${reply.message}`;
@@ -68,9 +67,9 @@ export async function access(diagnosis: Diagnosis): Promise<string> {
 function refusedOptions({ tenant, accessToken }: Diagnosis, { status, headers }: Probed): string[] {
   const claims = unverified(accessToken, 'claims');
   const challenge = String(headers['www-authenticate']);
-  const { scope } = tenant.settings;
+  const scope = tenant.settings.scope ?? USUAL_SCOPE;
   const granted = [claims['scope']].flat().join(' ').split(' ');
-  const lacksScope = scope !== null && scope !== USUAL_SCOPE && !granted.includes(scope);
+  const lacksScope = scope !== USUAL_SCOPE && !scope.split(' ').every((word) => granted.includes(word));
   if (challenge.includes('insufficient_scope') || (status === 401 && lacksScope && 'iss' in claims)) {
     return ['scope'];
   }
