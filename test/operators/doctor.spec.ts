@@ -16,7 +16,7 @@ import { eventually } from '../support/wait.js';
 import { findingsOf, named, notOk, stepOf, STEPS, withValues, type Values } from './findings.js';
 
 const EMAIL = 'olga.one@example.com';
-const START = 'http://127.0.0.1:4000/portal';
+const START = 'http://127.0.0.1:3000/portal';
 const HINTS = { eventId: 'world-2026', contactEmail: EMAIL, startUrl: START };
 /** Nothing listens there. */
 const DEAF = 'http://127.0.0.1:1';
