@@ -2,10 +2,7 @@ import type { JWTPayload } from 'jose';
 import { isRecord } from '../model/json-values.js';
 import type { LoginSettings } from '../options/tenant-settings.js';
 import type { Refusal } from '../problems/problem.interface.js';
-import { described, isText, requiredTimesFailure, logoutEventOf } from './check-claims.js';
-
-/** A provider may send `logout+jwt`, `JWT` or none. */
-const ACCEPTED_TYPES = ['jwt', 'logout+jwt', 'application/logout+jwt'];
+import { described, isText, logoutEventOf, mediaTypeOf, requiredTimesFailure } from './check-claims.js';
 
 /** Why a logout token is refused; `undefined` where it is valid. Rules of OpenID Connect Back-Channel Logout 1.0 §2.6. */
 export function logoutTokenFailure(
@@ -23,7 +20,7 @@ export function logoutTokenFailure(
     };
   }
   if (
-    !ACCEPTED_TYPES.includes(String(typ ?? 'jwt').toLowerCase()) ||
+    !['logout+jwt', 'jwt'].includes(mediaTypeOf(typ)) ||
     !isRecord(logoutEventOf(claims)) ||
     !isText(claims.jti)
   ) {
