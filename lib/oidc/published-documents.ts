@@ -12,8 +12,8 @@ const FRESH = 600_000;
 const LAST_GOOD = 86_400_000;
 
 /**
- * Time in ms without fetches after one that failed, and after one in place of a document that verified no token: forged tokens cause
- * those. After other fetches there is no pause, so that a key that is rotated right after them is found.
+ * Time in ms without fetches after one that failed, and after one for a token that could not be verified, since anybody can send
+ * such tokens. After other fetches there is no pause, so that a key that is rotated right after them is found.
  */
 const PAUSE = 30_000;
 
@@ -55,8 +55,12 @@ export class PublishedDocuments<T> {
       return good.value;
     }
     const half = tenant.http.deadline / 2;
-    const start = (): Promise<T> => this.deadlines.within(Math.max(half, this.shortest), fetch);
-    const shared = this.#sharedFetch(known, start, rejected === undefined ? 0 : PAUSE);
+    if (known.lastFetch === undefined || now >= known.nextFetchAt) {
+      known.nextFetchAt = Infinity;
+      const fetching = this.deadlines.within(Math.max(half, this.shortest), fetch);
+      known.lastFetch = this.#keep(known, fetching, rejected === undefined ? 0 : PAUSE);
+    }
+    const shared = known.lastFetch;
     try {
       // Half of the time: then the caller goes on with the last good document.
       return await deadline.race(this.deadlines.within(half, (limit) => limit.race(shared)));
@@ -77,15 +81,6 @@ export class PublishedDocuments<T> {
     const known: Published<T> = documents.get(name) ?? { nextFetchAt: 0 };
     documents.set(name, known);
     return known;
-  }
-
-  /** The last fetch while it is under way or in its pause, else a new one. */
-  #sharedFetch(known: Published<T>, start: () => Promise<T>, pause: number): Promise<T> {
-    if (known.lastFetch === undefined || this.clock.now() >= known.nextFetchAt) {
-      known.nextFetchAt = Infinity;
-      known.lastFetch = this.#keep(known, start(), pause);
-    }
-    return known.lastFetch;
   }
 
   async #keep(known: Published<T>, fetching: Promise<T>, pause: number): Promise<T> {
