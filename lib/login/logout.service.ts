@@ -74,12 +74,13 @@ export class LogoutService {
     const token = readLogoutToken(http);
     const addressed = this.#addresseesOf(token);
     const tenants = addressed.length > 0 ? addressed : [await this.tenants.resolve(await tenantKey())];
-    // An error other than a refusal makes the provider send the token again. It is refused where every tenant refuses it.
+    // Each answers whether the token was stored, or its refusal. The token is refused where every tenant refuses it.
     const results = await Promise.all(
       tenants.map((tenant) => this.#record(tenant, token).catch(refusalOrThrow)),
     );
-    if (results.every((one) => one instanceof LoginFailedError)) {
-      throw results[0];
+    const refusals = results.filter((one) => one instanceof LoginFailedError);
+    if (refusals.length === results.length) {
+      throw refusals[0];
     }
     return !results.includes(false);
   }
@@ -144,7 +145,10 @@ function readLogoutToken({ request: { method, body } }: HttpContext): string {
   throw new LoginFailedError('token_type', 'the request has no logout_token');
 }
 
-/** The refusal of a token that is not for this tenant. It may be for another one of the same issuer and client. */
+/**
+ * One tenant's refusal must not stop others of the same issuer and client. `provider` means unusable keys, which is no refusal: as any
+ * other error, it makes the provider send the token again.
+ */
 function refusalOrThrow(error: unknown): LoginFailedError {
   if (error instanceof LoginFailedError && error.reason !== 'provider') {
     return error;
