@@ -64,11 +64,11 @@ export class CodeExchange {
     const isRefused = refusesSecret(first.error?.oauthError);
     const newest = isRefused ? await newerClient(client, clientSecret, read) : undefined;
     const reply = newest === undefined ? first : await send(newest);
-    return parseTokens(reply) ?? this.refuse(tenant, reply);
+    return parseTokens(reply) ?? this.#refuse(tenant, reply);
   }
 
-  /** Fails with a reply that is not the tokens of a code, which is reported to the operator. */
-  private refuse(tenant: Tenant, { status, error }: EndpointReply): never {
+  /** Tells the operator why a reply has no tokens. */
+  #refuse(tenant: Tenant, { status, error }: EndpointReply): never {
     if (error === undefined) {
       this.log.report(tenant, {
         cause: 'login client: reply',

@@ -113,7 +113,7 @@ function cookieOf(state: string): OwnCookie {
   return `login-${state.slice(0, 1)}`;
 }
 
-/** A form_post is a cross-site request: its cookie needs `SameSite=None`. Options allow http on loopback hosts only. */
+/** A form_post is a cross-site request: only cookies with `SameSite=None` are sent with it. */
 function attributesOf(login: PendingLogin): CookieAttributes {
   return { secure: isSecure(login.redirectUri), sameSite: isHybrid(login) ? 'none' : 'lax' };
 }

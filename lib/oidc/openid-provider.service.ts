@@ -95,7 +95,7 @@ export class OpenIdProvider {
     return requireIss ?? (discovery && (await this.#metadataOf(tenant, deadline))[SENDS_ISS] === true);
   }
 
-  /** The keys of the provider. Those that are `rejected`, since none verified a token, only where there are no newer ones. */
+  /** The keys of the provider. Those that did not verify a token are `rejected`: outside of a pause, they are fetched again. */
   async keysOf(tenant: Tenant, deadline: Deadline, rejected?: KeySet): Promise<KeySet> {
     const source: KeySource = tenant.login?.keys ?? {
       kind: 'url',
@@ -163,7 +163,7 @@ function unusableUrl(expected: string, published?: unknown): Refusal {
   return { reason: 'provider', option: 'login.discovery', expected, received: described(published) };
 }
 
-/** A reply of the identity provider. One that cannot be used is a refusal (401); no reply is not (503, 504). */
+/** A malformed reply of the provider refuses the login (401). Other errors, such as of a request without a reply, are passed on. */
 export async function usableReply<R>(reply: Promise<R>, name: string): Promise<R> {
   try {
     return await reply;
