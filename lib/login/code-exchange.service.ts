@@ -67,7 +67,7 @@ export class CodeExchange {
     return parseTokens(reply) ?? this.#refuse(tenant, reply);
   }
 
-  /** Fails with a reply that is not the tokens of a code, which is reported to the operator. */
+  /** Tells the operator why a reply has no tokens. */
   #refuse(tenant: Tenant, { status, error }: EndpointReply): never {
     if (error === undefined) {
       this.log.report(tenant, {

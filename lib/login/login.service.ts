@@ -129,7 +129,8 @@ export class LoginService {
       onMatched({ tenant: pending.tenant, eventId: pending.eventId, returnTo: pending.returnTo });
       await this.#spend(http, pending, parameters);
       const tenant = await this.tenants.get(pending.tenant);
-      // The tenant may have another provider or client by now; another host with the same `secrets` may have a larger `maxAge`.
+      // The options of the tenant may have changed since the start. A login of another host that shares `secrets` is refused too:
+      // that host may ask for less, such as a larger `maxAge`.
       const own = browserLoginOf(tenant);
       if (pending.provider !== providerDigest(own) || pending.redirectUri !== own.redirectUri) {
         const message = 'this login was started with another provider, client or host';

@@ -74,7 +74,7 @@ export class LogoutService {
     const token = readLogoutToken(http);
     const addressed = this.#addresseesOf(token);
     const tenants = addressed.length > 0 ? addressed : [await this.tenants.resolve(await tenantKey())];
-    // An error other than a refusal makes the provider send the token again.
+    // Each answers whether the token was stored, or its refusal. The token is refused where every tenant refuses it.
     const results = await Promise.all(
       tenants.map((tenant) => this.#record(tenant, token).catch(refusalOrThrow)),
     );
@@ -146,8 +146,8 @@ function readLogoutToken({ request: { method, body } }: HttpContext): string {
 }
 
 /**
- * A refusal of one tenant does not stop the others of the same issuer and client. `provider` is none: the keys could not be used, so
- * the token was not judged.
+ * One tenant's refusal must not stop others of the same issuer and client. `provider` means unusable keys, which is no refusal: as any
+ * other error, it makes the provider send the token again.
  */
 function refusalOrThrow(error: unknown): LoginFailedError {
   if (error instanceof LoginFailedError && error.reason !== 'provider') {

@@ -113,7 +113,7 @@ function cookieOf(state: string): OwnCookie {
   return `login-${state.slice(0, 1)}`;
 }
 
-/** A form_post is a cross-site request, which brings a cookie with `SameSite=None` only. On http, options allow it for loopback hosts alone. */
+/** A form_post is a cross-site request: only cookies with `SameSite=None` are sent with it. */
 function attributesOf(login: PendingLogin): CookieAttributes {
   return { secure: isSecure(login.redirectUri), sameSite: isHybrid(login) ? 'none' : 'lax' };
 }

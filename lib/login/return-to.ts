@@ -3,8 +3,8 @@ const CONTROL_OR_BACKSLASH = /[\p{Cc}\\]/u;
 const ANY_ORIGIN = 'http://origin.invalid';
 
 /**
- * The value, if it is a path of at most 512 bytes that browsers read as one of this origin; they read `//` and `/\` as the start of
- * another host. Anything else is dropped and does not fail the login.
+ * The value where it is a path of this origin, as it is and as a browser resolves it, of at most 512 bytes; else `undefined`: the
+ * login goes on without it. Browsers read `//` and `/\` as the start of another host.
  */
 export function safeReturnTo(value: unknown): string | undefined {
   if (typeof value !== 'string' || Buffer.byteLength(value) > MAX_RETURN_TO_BYTES) {

@@ -21,7 +21,7 @@ export function idTokenFailure(
   expected: Expectation & { clientId: string; nonce?: string; maxAge?: number },
   now: number,
 ): Refusal | undefined {
-  if (isAccessTokenType(typ) || isLogoutToken(claims, typ)) {
+  if (mediaTypeOf(typ) === 'at+jwt' || isLogoutToken(claims, typ)) {
     return { reason: 'token_type' };
   }
   if (!isText(claims.sub)) {
@@ -88,22 +88,17 @@ export function accessTokenFailure(
   return timeFailure(claims, expected.clockTolerance, now);
 }
 
-/** The `typ` of a token's header, which may have any value. The prefix `application/` may be left out (RFC 7515 §4.1.9). */
-export function mediaTypeOf(typ: unknown): string {
+/** The `typ` of a header, by default `jwt`. Letter case and `application/` make no difference (RFC 7515 §4.1.9). */
+export function mediaTypeOf(typ: string | undefined): string {
   return String(typ ?? 'jwt')
-    .toLowerCase()
-    .replace(/^application\//, '');
+    .replace(/^application\//i, '')
+    .toLowerCase();
 }
 
-/** True for `at+jwt`, which is no ID token (RFC 9068 §2.1). */
-function isAccessTokenType(typ: string | undefined): boolean {
-  return mediaTypeOf(typ) === 'at+jwt';
-}
-
-/** Only ID tokens have a nonce or the hash of another token. */
+/** Only ID tokens have a nonce or the hash of another token. An `at+jwt` is an access token (RFC 9068 §2.1). */
 function looksLikeIdToken(claims: JWTPayload, typ: string | undefined): boolean {
   const names = ['nonce', 'at_hash', 'c_hash', 's_hash'];
-  return !isAccessTokenType(typ) && names.some((name) => claims[name] !== undefined);
+  return mediaTypeOf(typ) !== 'at+jwt' && names.some((name) => claims[name] !== undefined);
 }
 
 /** Several audiences require `azp`, and `azp` must be this client (OIDC Core §3.1.3.7 rules 3 to 5). */
@@ -176,9 +171,9 @@ export function isText(value: unknown): value is string {
   return typeof value === 'string' && value !== '';
 }
 
-/** True where a claim `c_hash` or `at_hash` is that of the value: half of its digest, by the hash of `alg` (OIDC Core §3.3.2.11). */
+/** True where a claim is the left half of this value's hash, by the hash function of the algorithm (OIDC Core §3.3.2.11). */
 export function hashFits(claim: unknown, value: string, algorithm: string): boolean {
-  // EdDSA uses SHA-512.
+  // EdDSA, whose name has no number, uses SHA-512.
   const bits = /(256|384|512)$/.exec(algorithm)?.[1] ?? '512';
   const digest = createHash(`sha${bits}`).update(value).digest();
   return claim === digest.subarray(0, digest.length / 2).toString('base64url');

@@ -4,9 +4,6 @@ import type { LoginSettings } from '../options/tenant-settings.js';
 import type { Refusal } from '../problems/problem.interface.js';
 import { described, isText, logoutEventOf, mediaTypeOf, requiredTimesFailure } from './check-claims.js';
 
-/** A provider may send either, or none. */
-const ACCEPTED_TYPES = ['jwt', 'logout+jwt'];
-
 /** Why a logout token is refused; `undefined` where it is valid. Rules of OpenID Connect Back-Channel Logout 1.0 §2.6. */
 export function logoutTokenFailure(
   claims: JWTPayload,
@@ -22,7 +19,11 @@ export function logoutTokenFailure(
       received: `aud ${described(claims.aud)}`,
     };
   }
-  if (!ACCEPTED_TYPES.includes(mediaTypeOf(typ)) || !isRecord(logoutEventOf(claims)) || !isText(claims.jti)) {
+  if (
+    !['logout+jwt', 'jwt'].includes(mediaTypeOf(typ)) ||
+    !isRecord(logoutEventOf(claims)) ||
+    !isText(claims.jti)
+  ) {
     return { reason: 'token_type' };
   }
   if (claims['nonce'] !== undefined) {

@@ -95,7 +95,7 @@ export class OpenIdProvider {
     return requireIss ?? (discovery && (await this.#metadataOf(tenant, deadline))[SENDS_ISS] === true);
   }
 
-  /** The keys of the provider. Keys that are `rejected`, since they verified no token, are answered again where there are no newer ones. */
+  /** The keys of the provider. Those that did not verify a token are `rejected`: outside of a pause, they are fetched again. */
   async keysOf(tenant: Tenant, deadline: Deadline, rejected?: KeySet): Promise<KeySet> {
     const source: KeySource = tenant.login?.keys ?? {
       kind: 'url',
@@ -163,7 +163,7 @@ function unusableUrl(expected: string, published?: unknown): Refusal {
   return { reason: 'provider', option: 'login.discovery', expected, received: described(published) };
 }
 
-/** Waits for a reply of the provider. A malformed one is a refusal of the login (401); other errors stay, such as 503 without a reply. */
+/** A malformed reply of the provider refuses the login (401). Other errors, such as of a request without a reply, are passed on. */
 export async function usableReply<R>(reply: Promise<R>, name: string): Promise<R> {
   try {
     return await reply;

@@ -12,8 +12,8 @@ const FRESH = 600_000;
 const LAST_GOOD = 86_400_000;
 
 /**
- * Time in ms in which no fetch starts: after one that failed, and after one that a token without a fitting key has caused, since
- * anybody can send such tokens. After other fetches there is no pause: a key may be rotated right after them.
+ * Time in ms without fetches after one that failed, and after one for a token that could not be verified, since anybody can send
+ * such tokens. After other fetches there is no pause, so that a key that is rotated right after them is found.
  */
 const PAUSE = 30_000;
 

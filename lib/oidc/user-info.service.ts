@@ -36,15 +36,15 @@ export class UserInfo {
     const isNeeded = inToken === undefined || (!isDenied(token) && isUnconfirmed([token], inToken, rules));
     const url = isNeeded ? await this.provider.findUrl(tenant, 'userinfo', deadline) : undefined;
     const headers = { authorization: `Bearer ${accessToken}` };
-    const userinfo =
-      url === undefined ? undefined : await this.provider.get(tenant, 'userinfo', url, deadline, headers);
+    const userinfo: Claims =
+      url === undefined ? {} : await this.provider.get(tenant, 'userinfo', url, deadline, headers);
     const refusal = (reason: LoginFailureReason): LoginFailedError =>
       new LoginFailedError(reason, `the token is refused: ${reason}`, { tenant: tenant.key });
     // OIDC Core §5.3.2.
-    if (userinfo !== undefined && userinfo['sub'] !== subject) {
+    if (url !== undefined && userinfo['sub'] !== subject) {
       throw new LoginFailedError('subject', 'userinfo names another subject', { tenant: tenant.key });
     }
-    const sources = userinfo === undefined ? [token] : [token, userinfo];
+    const sources = [token, userinfo];
     const email = contactEmail(sources, rules);
     if (email === undefined) {
       // The provider sends none to this client, or this account has none.
@@ -97,7 +97,7 @@ const AUTHENTICATION_CLAIMS = ['auth_time', 'acr', 'amr'];
  * Claims of the user. Those of the token, which is signed, take precedence over userinfo; those about the authentication are
  * taken from the token alone. `email_verified` is only taken from a source whose `email` is taken.
  */
-function userClaims(token: Claims, userinfo: Claims = {}): Claims {
+function userClaims(token: Claims, userinfo: Claims): Claims {
   const { email }: Claims = { ...userinfo, ...token };
   const usable = (source: Claims): Claims =>
     source['email'] === email ? source : without(['email_verified'], source);
