@@ -58,22 +58,18 @@ export function readHostUser({ request }: HttpContext): ExhibitorIdentity | unde
   return mode === 'host' ? parseIdentity(request.user) : undefined;
 }
 
-/** Passport's session keeps the identity and gets a new id, so that one that was set before has no access (session fixation). */
-export function logInToPassport({ request }: HttpContext, identity: ExhibitorIdentity): Promise<void> {
-  return callToEnd(request, 'logIn', 'ExhibitorCallbackGuard.storeIdentity', identity);
-}
-
-export function logOutOfPassport({ request }: HttpContext): Promise<void> {
-  return callToEnd(request, 'logOut', 'ExhibitorLogoutGuard.removeIdentity');
-}
-
 /**
  * Calls a method of Passport, which ends by callback, or of `@fastify/passport`, which answers a promise.
  *
  * @param instead method of a guard that hosts without Passport override
  */
-async function callToEnd(target: object, name: string, instead: string, ...values: unknown[]): Promise<void> {
-  const method: unknown = Object(target)[name];
+export async function callPassport(
+  { request }: HttpContext,
+  name: 'logIn' | 'logOut',
+  instead: string,
+  ...values: unknown[]
+): Promise<void> {
+  const method: unknown = Object(request)[name];
   if (typeof method !== 'function') {
     const expected = `'host' needs request.${name} of Passport, or ${instead} of your own`;
     throw new ConfigurationError([{ path: 'session', expected }]);
@@ -81,7 +77,7 @@ async function callToEnd(target: object, name: string, instead: string, ...value
   await new Promise<void>((resolve, reject) => {
     const done = (error?: unknown): void =>
       error === undefined || error === null ? resolve() : reject(error);
-    const result: unknown = method.call(target, ...values, done);
+    const result: unknown = method.call(request, ...values, done);
     if (result instanceof Promise) {
       result.then(() => resolve(), reject);
     }
