@@ -18,7 +18,7 @@ export interface SessionState {
 /** The sessions of users whom guards have set. Not on the user, so that copies and logs of it have nothing of the session. */
 const sessions = new WeakMap<object, SessionState>();
 
-/** The user whom a guard has set, by request: a session in the memory of the host may hold the user of another request. */
+/** The user whom a guard has set, by request. A session in the memory of the host may hold the user of another request. */
 const users = new WeakMap<object, ExhibitorIdentity>();
 
 /**
