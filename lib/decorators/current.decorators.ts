@@ -17,8 +17,9 @@ export const CurrentExhibitors = createParamDecorator((_: unknown, context: Exec
 
 /**
  * The selected exhibitor of the user at this event, or the only one. 409 `exhibitor_not_selected` where there are several and
- * none is selected; `undefined` where the route has {@link AllowAnonymous}. Needs {@link ExhibitorGuard}. Where a guard of the host
- * sets `request.exhibitorContext`, its `exhibitorId` selects the record with this `id`, else `exhibitorId`.
+ * none is selected, and where there is none and `onNoExhibitor` returned; `undefined` where the route has {@link AllowAnonymous}.
+ * Needs {@link ExhibitorGuard}. Where a guard of the host has set `request.exhibitorContext`, it is the `exhibitor` of that context,
+ * else the record among its `exhibitors` whose `id` (`exhibitorId` for a record without `id`) is its `exhibitorId`.
  *
  * @example
  * booth(@CurrentExhibitor() exhibitor: Exhibitor) { return exhibitor; }

@@ -62,7 +62,7 @@ export function guardsOn(target: Target): readonly unknown[] {
 /** In GraphQL by field: the fields of one request run in parallel and may be about different events. */
 const resultsByField = new WeakMap<object, Partial<ExhibitorContext>>();
 
-/** Results of our guards for one field: `request.exhibitorContext` may hold one, which another field must not read. */
+/** Results of our guards for one field. `request.exhibitorContext` holds the newest ones, which another field must not read. */
 const resultsOfOneField = new WeakSet<object>();
 
 /** Keeps what a guard has found: on the request, and for its field of GraphQL. */
@@ -80,7 +80,7 @@ export function keepResults(
   }
 }
 
-/** What the guards of this handler have found. In GraphQL, only a guard of the host sets it for all fields. */
+/** What the guards of this handler have found. A field of GraphQL without such results has those that a guard of the host has set. */
 export function resultsIn(
   context: ExecutionContext,
   request: ExhibitorRequest,

@@ -5,7 +5,7 @@ import type { HttpContext } from '../http/http-context.js';
 import { ExhibitorGuardServices, neverSettle, RouteGuard } from './route-guard.js';
 import { messageFor } from './to-http-exception.js';
 
-const HEADERS = { 'Cache-Control': 'no-store' };
+const HEADERS = Object.entries({ 'Cache-Control': 'no-store' });
 
 /**
  * Receives logouts of the provider (OpenID Connect Back-Channel Logout 1.0): the form field `logout_token` of a POST request.

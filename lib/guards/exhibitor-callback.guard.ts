@@ -4,7 +4,7 @@ import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import type { HttpContext } from '../http/http-context.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import type { StartedLogin } from '../login/pending-login.js';
-import { logInToPassport, setUser } from '../session/request-user.js';
+import { callPassport, setUser } from '../session/request-user.js';
 import { keepResults } from './execution-context.js';
 import { LOGIN_HEADERS, neverSettle, RouteGuard } from './route-guard.js';
 
@@ -64,7 +64,7 @@ export class ExhibitorCallbackGuard extends RouteGuard {
    * }
    */
   protected storeIdentity(http: HttpContext, identity: ExhibitorIdentity): void | Promise<void> {
-    return logInToPassport(http, identity);
+    return callPassport(http, 'logIn', 'ExhibitorCallbackGuard.storeIdentity', identity);
   }
 
   /**

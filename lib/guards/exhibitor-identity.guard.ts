@@ -12,7 +12,7 @@ import { declaredOn, guardsOn, keepResults, resultsIn } from './execution-contex
 import { neverSettle, RouteGuard, textOf } from './route-guard.js';
 
 /** Replies depend on the user and must not be cached for others. A header that the handler sets replaces this one. */
-const HEADERS = { 'Cache-Control': 'private, no-store' };
+const HEADERS = Object.entries({ 'Cache-Control': 'private, no-store' });
 
 /** `WWW-Authenticate` of refusals, where requests may carry a bearer token (RFC 6750 §3). */
 const CHALLENGES: Partial<Record<ExhibitorErrorCode, string>> = {
@@ -39,11 +39,11 @@ export class ExhibitorIdentityGuard extends RouteGuard {
   }
 
   async #decide(http: HttpContext, context: ExecutionContext): Promise<void> {
-    const { user } = await ExhibitorIdentityGuard.identify(this, http, context);
+    const { results } = await ExhibitorIdentityGuard.identify(this, http, context);
     const before = resultsIn(context, http.request);
     // An earlier ExhibitorGuard may have found more for this user.
-    const isSame = before?.identity === user.identity && before?.tenant === user.tenant;
-    keepResults(context, http.request, isSame ? { ...before, ...user } : user);
+    const isSame = before?.identity === results.identity && before?.tenant === results.tenant;
+    keepResults(context, http.request, isSame ? { ...before, ...results } : results);
   }
 
   /** Runs `decide`, unless the route is not for this guard. Static for the reason of {@link RouteGuard.run}. @internal */
@@ -55,18 +55,18 @@ export class ExhibitorIdentityGuard extends RouteGuard {
     return isExempt(guard, context) || RouteGuard.run(guard, context, HEADERS, decide);
   }
 
-  /** The `session` of a request, `undefined` for nobody, and the `user` for the decorators. @internal */
+  /** The `session` of a request, `undefined` for nobody, and the `results` for the decorators. @internal */
   static async identify(guard: ExhibitorIdentityGuard, http: HttpContext, context: ExecutionContext) {
     const isPublic = await guard.allowsAnonymous(context);
     const tenant = await guard.getTenant(http, context);
     const session = isPublic
       ? await guard.#userOrNobody(http, tenant)
       : ((await guard.getIdentity(http, tenant)) ?? (await guard.onNoIdentity(http)));
-    const user: Partial<ExhibitorContext> =
+    const results: Partial<ExhibitorContext> =
       session === undefined
         ? { identity: undefined, tenant, exhibitors: [], exhibitor: undefined }
         : { identity: setUser(http, session), tenant: session.tenant.key };
-    return { isPublic, session, user };
+    return { isPublic, session, results };
   }
 
   /**
@@ -95,9 +95,10 @@ export class ExhibitorIdentityGuard extends RouteGuard {
   }
 
   /**
-   * The event of the request, for {@link ExhibitorGuard} and `redirectToLogin`: with the option, that of `resolveEvent`; else the route
-   * parameter `eventId`, else the query `eventId`; else the event of the login. On a route with other parameters than `tenant` and
-   * `exhibitorId`, and in GraphQL, query and login do not count: the handler may act on another event.
+   * The event of the request, for {@link ExhibitorGuard} and `redirectToLogin`: the route parameter `eventId`; on routes without it, the
+   * query `eventId`, else the event of the login. With the option, that of `resolveEvent`, else the event of the login: neither parameter
+   * nor query is read. On a route with other parameters than `tenant` and `exhibitorId`, and in GraphQL, query and login do not count:
+   * the handler may act on another event.
    *
    * @param session `undefined` where nobody is logged in
    */

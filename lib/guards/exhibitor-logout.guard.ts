@@ -1,6 +1,6 @@
 import { Injectable, type ExecutionContext } from '@nestjs/common';
 import type { HttpContext } from '../http/http-context.js';
-import { logOutOfPassport } from '../session/request-user.js';
+import { callPassport } from '../session/request-user.js';
 import { LOGIN_HEADERS, neverSettle, RouteGuard } from './route-guard.js';
 
 /**
@@ -39,6 +39,6 @@ export class ExhibitorLogoutGuard extends RouteGuard {
    * }
    */
   protected removeIdentity(http: HttpContext): void | Promise<void> {
-    return logOutOfPassport(http);
+    return callPassport(http, 'logOut', 'ExhibitorLogoutGuard.removeIdentity');
   }
 }

@@ -3,7 +3,6 @@ import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { lookupOptions } from '../exhibitors/call-options.schema.js';
 import type { HttpContext } from '../http/http-context.js';
 import { checkEventId } from '../model/path-parameters.js';
-import type { ExhibitorContext } from '../model/exhibitor-request.interface.js';
 import type { SessionState } from '../session/request-user.js';
 import { ExhibitorIdentityGuard } from './exhibitor-identity.guard.js';
 import { keepResults } from './execution-context.js';
@@ -26,12 +25,14 @@ export class ExhibitorGuard extends ExhibitorIdentityGuard {
   }
 
   async #decide(http: HttpContext, context: ExecutionContext): Promise<void> {
-    const { session, user, isPublic } = await ExhibitorIdentityGuard.identify(this, http, context);
+    const { session, results, isPublic } = await ExhibitorIdentityGuard.identify(this, http, context);
     const namedEvent = await this.getEvent(http, context, session);
     if (session === undefined || (isPublic && namedEvent === undefined)) {
       // Without a session the route is public: on others `identify` has thrown 401.
-      const ofEvent = { eventId: namedEvent === undefined ? undefined : checkEventId(namedEvent) };
-      keepResults(context, http.request, { ...ofEvent, exhibitors: [], exhibitor: undefined, ...user });
+      results.eventId = namedEvent === undefined ? undefined : checkEventId(namedEvent);
+      results.exhibitors = [];
+      results.exhibitor = undefined;
+      keepResults(context, http.request, results);
       return;
     }
     const eventId = checkEventId(namedEvent ?? (await this.onNoEvent(session)));
@@ -40,7 +41,10 @@ export class ExhibitorGuard extends ExhibitorIdentityGuard {
       await this.onNoExhibitor(session, eventId);
     }
     const services = RouteGuard.servicesOf(this);
-    const named = await this.#namedExhibitor(http, context);
+    const named =
+      services.settings().resolveExhibitor === undefined
+        ? textOf(http.request.params?.['exhibitorId'])
+        : await services.ask('resolveExhibitor', http, context);
     const [only, ...others] = exhibitors;
     const exhibitor =
       named === undefined && others.length === 0
@@ -51,21 +55,14 @@ export class ExhibitorGuard extends ExhibitorIdentityGuard {
         tenant: session.tenant.key,
       });
     }
-    const results: Partial<ExhibitorContext> = { eventId, exhibitors, ...user };
+    results.eventId = eventId;
+    results.exhibitors = exhibitors;
     // Without this member `@CurrentExhibitor()` answers 409: none was chosen of several, or there is none.
     if (isPublic || exhibitor !== undefined) {
       results.exhibitor = exhibitor;
       results.exhibitorId = exhibitor === undefined ? undefined : services.lookups.idOf(exhibitor);
     }
     keepResults(context, http.request, results);
-  }
-
-  /** Id of the exhibitor that the request names. */
-  async #namedExhibitor(http: HttpContext, context: ExecutionContext): Promise<string | undefined> {
-    const services = RouteGuard.servicesOf(this);
-    return services.settings().resolveExhibitor === undefined
-      ? textOf(http.request.params?.['exhibitorId'])
-      : services.ask('resolveExhibitor', http, context);
   }
 
   /** The exhibitors of the user at the event: a cached lookup. An override may read the request, `http`. */

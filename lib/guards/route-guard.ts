@@ -122,7 +122,10 @@ export function requireServices(
 }
 
 /** Headers of the login routes: no cache, and no referrer, since the address of a callback contains the code. */
-export const LOGIN_HEADERS = { 'Cache-Control': 'no-store', 'Referrer-Policy': 'no-referrer' };
+export const LOGIN_HEADERS = Object.entries({
+  'Cache-Control': 'no-store',
+  'Referrer-Policy': 'no-referrer',
+});
 
 /** Common steps of all guards. Every step may be overridden and may answer a promise. */
 @Injectable()
@@ -145,7 +148,7 @@ export abstract class RouteGuard implements CanActivate {
   static async run(
     guard: RouteGuard,
     context: ExecutionContext,
-    headers: Readonly<Record<string, string>>,
+    headers: readonly [name: string, value: string][],
     decide: (http: HttpContext) => Promise<void>,
   ): Promise<boolean> {
     const request = await guard.getRequest(context);
@@ -153,7 +156,7 @@ export abstract class RouteGuard implements CanActivate {
     // Fastify's reply is thenable: to await it would wait until it is sent.
     const response = given instanceof Promise ? await given : given;
     const http = guard.#services.httpOf(request, response, context);
-    for (const [name, value] of Object.entries(headers)) {
+    for (const [name, value] of headers) {
       http.setHeader(name, value);
     }
     try {

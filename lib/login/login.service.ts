@@ -105,7 +105,7 @@ export class LoginService {
       eventId,
       returnTo: safeReturnTo(target.returnTo),
       maxAge: ages.length === 0 ? undefined : Math.min(...ages),
-      former: await this.session.former(http),
+      former: await this.session.carriedLogins(http),
     };
     const digit = this.#pending.chooseDigit(http, login, this.clock.random());
     const pending = createPendingLogin(start, digit);

@@ -62,7 +62,7 @@ export class ExhibitorLogins {
   }
 }
 
-/** No id begins with `[`, as the names of logouts at the provider do. */
+/** The name of a logout at the provider begins with `[`. Ended as an id, it would lose the time of that logout. */
 function requireText(name: string, value: unknown): string {
   if (typeof value === 'string' && value !== '' && !(name === 'id' && value.startsWith('['))) {
     return value;

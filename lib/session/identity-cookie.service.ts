@@ -10,7 +10,7 @@
  */
 import { Inject, Injectable } from '@nestjs/common';
 import { LoginFailedError } from '../errors/login-failed.error.js';
-import { isSecure, OwnCookies, type CookieAttributes } from '../http/cookies.js';
+import { isSecure, OwnCookies } from '../http/cookies.js';
 import type { HttpContext } from '../http/http-context.js';
 import { digestOf } from '../model/digest.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
@@ -36,9 +36,8 @@ const MAX_OPENED_BYTES = 16 * 1024 * 1024;
 
 /** Content of a cookie that opened. Deeply frozen, since the requests of a user share it. */
 interface OpenedCookie {
-  /** It ends with the seal. */
   readonly identity: ExhibitorIdentity;
-  /** End of the login, in ms since 1970: no new seal goes beyond it. */
+  /** In ms since 1970. */
   readonly endsAt: number;
 }
 
@@ -49,7 +48,7 @@ export class IdentityCookie {
   readonly #cookies: OwnCookies;
   /** By the digest of the sealed value: the memory of the process holds no cookie that could be used. */
   readonly #opened: ExpiringCache<OpenedCookie>;
-  /** Requests whose reply may set a new seal: one each, however many guards and fields of GraphQL a request has. */
+  /** Requests whose identity was sealed anew, so that further guards and fields of GraphQL do not seal it again. */
   readonly #renewed = new WeakSet<object>();
 
   constructor(
@@ -88,22 +87,17 @@ export class IdentityCookie {
     return opened.flatMap((one) => one ?? []);
   }
 
-  /**
-   * Sets the cookie of a new login. The browser keeps it until the end of the login, longer than the seal, so that a logout after an
-   * idle time still ends the login, and with it copies of the cookie.
-   */
+  /** Sets the cookie of a new login. */
   async write(http: HttpContext, tenant: Tenant, identity: ExhibitorIdentity): Promise<void> {
     const { returnTo: _once, ...kept } = identity;
     const { absoluteTtl } = this.#settings;
     const sealed = await this.#sealToFit(tenant, kept, this.clock.epochMs() + absoluteTtl);
-    this.#cookies.set(http, 'identity', sealed, attributesOf(tenant), absoluteTtl);
+    this.#cookies.set(http, 'identity', sealed, { secure: isSecure(kept.redirectUri) }, absoluteTtl);
   }
 
   /**
    * Keeps an active user logged in: once half of `identityTtl` has passed, the identity is sealed anew, until `absoluteTtl` after the
    * login. The cookie is added when the head of the reply is written, unless the login has ended by then.
-   *
-   * @param endsAt end of the login, in ms since 1970
    */
   async renew(http: HttpContext, { identity, tenant }: SessionState, endsAt: number): Promise<void> {
     const { identityTtl, absoluteTtl } = this.#settings;
@@ -116,7 +110,8 @@ export class IdentityCookie {
     const askedAt = this.clock.now();
     const expiresAt = Math.min(now + identityTtl, endsAt);
     const sealed = await this.#seal({ ...identity, expiresAt }, endsAt);
-    this.#cookies.setIfWanted(http, 'identity', sealed, attributesOf(tenant), endsAt - now, () =>
+    const attributes = { secure: isSecure(identity.redirectUri) };
+    this.#cookies.setIfWanted(http, 'identity', sealed, attributes, endsAt - now, () =>
       this.ended.isRunning(identity, tenant.registration, askedAt),
     );
   }
@@ -156,10 +151,6 @@ export class IdentityCookie {
   #seal({ expiresAt, ...identity }: ExhibitorIdentity, endsAt: number): Promise<string> {
     return this.sealer.seal('identity', { identity, endsAt }, expiresAt - this.clock.epochMs());
   }
-}
-
-function attributesOf({ login }: Tenant): CookieAttributes {
-  return { secure: isSecure(login?.redirectUri) };
 }
 
 function parseContent(unsealed: Unsealed | undefined): OpenedCookie | undefined {

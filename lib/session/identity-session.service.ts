@@ -17,7 +17,7 @@ import { readHostUser, type SessionState } from './request-user.js';
 const MAX_ID_TOKEN = 2_500;
 
 /** A login that the browser carries: a new one replaces it, a logout ends it. */
-export interface FormerLogin {
+interface CarriedLogin {
   /** Of its identity. */
   id: string;
   /** Its end, in ms since 1970. */
@@ -28,7 +28,7 @@ export interface NewLogin {
   identity: ExhibitorIdentity;
   idToken: string;
   /** The logins that the browser had when this one was started: the callback of another site's form brings no cookie. */
-  former: readonly FormerLogin[];
+  former: readonly CarriedLogin[];
 }
 
 /**
@@ -56,7 +56,7 @@ export class IdentitySession {
   }
 
   /** The logins that this browser carries. */
-  async former(http: HttpContext): Promise<FormerLogin[]> {
+  async carriedLogins(http: HttpContext): Promise<CarriedLogin[]> {
     const user = this.#mode === 'host' ? readHostUser(http) : undefined;
     // The identity of a host may have no end.
     const latest = this.clock.epochMs() + this.#longest;
@@ -73,9 +73,10 @@ export class IdentitySession {
   async establish(
     http: HttpContext,
     tenant: Tenant,
-    { identity, idToken, former }: NewLogin,
+    login: NewLogin,
     storeIdentity: (identity: ExhibitorIdentity) => void | Promise<void>,
   ): Promise<SessionState> {
+    const { identity, former } = login;
     const mode = this.#mode;
     if (mode === undefined) {
       throw new ConfigurationError([
@@ -83,14 +84,14 @@ export class IdentitySession {
       ]);
     }
     // Read before: Passport's `logIn` replaces `request.user`.
-    const replaced = [...former, ...(await this.former(http))];
+    const replaced = [...former, ...(await this.carriedLogins(http))];
     if (mode === 'host') {
       await storeIdentity(identity);
     } else {
       await this.cookie.write(http, tenant, identity);
     }
     // After the identity was stored: a login that fails leaves no ID token.
-    await this.#keepIdToken(http, tenant, { id: identity.id, idToken });
+    await this.#keepIdToken(http, tenant, login);
     await this.#end(replaced);
     return { identity, tenant, mode };
   }
@@ -112,7 +113,7 @@ export class IdentitySession {
     for (const cookie of ['identity', 'id-token', 'selection'] as const) {
       this.#cookies.clearHeld(http, cookie);
     }
-    await this.#end(await this.former(http));
+    await this.#end(await this.carriedLogins(http));
     if (this.#mode === 'host') {
       await removeIdentity();
     }
@@ -120,17 +121,15 @@ export class IdentitySession {
   }
 
   /** Replaces the ID token of the former login. One that is too large is not kept. */
-  async #keepIdToken(
-    http: HttpContext,
-    { login }: Tenant,
-    content: { id: string; idToken: string },
-  ): Promise<void> {
-    const ttl = this.#longest;
-    const sealed = login?.endSession === true ? await this.sealer.seal('id-token', content, ttl) : undefined;
-    if (sealed === undefined || sealed.length > MAX_ID_TOKEN) {
-      this.#cookies.clearHeld(http, 'id-token');
-    } else {
-      this.#cookies.set(http, 'id-token', sealed, { secure: isSecure(login?.redirectUri) }, ttl);
+  async #keepIdToken(http: HttpContext, tenant: Tenant, { identity, idToken }: NewLogin): Promise<void> {
+    this.#cookies.clearHeld(http, 'id-token');
+    if (tenant.login?.endSession !== true) {
+      return;
+    }
+    const sealed = await this.sealer.seal('id-token', { id: identity.id, idToken }, this.#longest);
+    if (sealed.length <= MAX_ID_TOKEN) {
+      const attributes = { secure: isSecure(identity.redirectUri) };
+      this.#cookies.set(http, 'id-token', sealed, attributes, this.#longest);
     }
   }
 
@@ -146,7 +145,7 @@ export class IdentitySession {
     return undefined;
   }
 
-  async #end(logins: readonly FormerLogin[]): Promise<void> {
+  async #end(logins: readonly CarriedLogin[]): Promise<void> {
     await Promise.all(logins.map(({ id, endsAt }) => this.ended.end(id, endsAt)));
   }
 }

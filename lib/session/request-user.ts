@@ -15,51 +15,39 @@ export interface SessionState {
   mode: SessionMode;
 }
 
-/** What a guard keeps with a user whom it has set. Not enumerable, so that copies and logs of the user have nothing of it. */
-const MARK = Symbol('nestjs-exhibitor.mark');
+/** The sessions of users whom guards have set. Not on the user, so that copies and logs of it have nothing of the session. */
+const sessions = new WeakMap<object, SessionState>();
 
-interface Mark {
-  session: SessionState;
-  /** Weak, and compared: a session in the memory of the host may hold the user of another request. */
-  readonly request: WeakRef<object>;
-}
-
-type SetUser = ExhibitorIdentity & { readonly [MARK]: Mark };
+/** The user whom a guard has set, by request. A session in the memory of the host may hold the user of another request. */
+const users = new WeakMap<object, ExhibitorIdentity>();
 
 /**
  * Sets `request.user` to an object of this request, to which the host may add members; its claims are read-only. A user whom an
  * earlier guard of the request has set stays.
  */
 export function setUser({ request }: HttpContext, session: SessionState): ExhibitorIdentity {
-  const { user: before } = request;
-  if (isSetUser(before)) {
-    const mark = before[MARK];
-    if (mark.request.deref() === request && isSame(mark.session, session)) {
-      mark.session = session;
-      return before;
-    }
+  const before = users.get(request);
+  if (before !== undefined && before === request.user && isSame(sessionOf(before), session)) {
+    return before;
   }
   const user = { ...session.identity };
   // Those in the session of a host must not become read-only.
   if (!Object.isFrozen(user.claims)) {
     user.claims = frozenCopy(user.claims);
   }
-  // On the user: in Express, each property that is added to a request takes 3 µs.
-  request.user = Object.defineProperty(user, MARK, { value: { session, request: new WeakRef(request) } });
+  sessions.set(user, session);
+  users.set(request, user);
+  request.user = user;
   return user;
 }
 
-function isSetUser(user: unknown): user is SetUser {
-  return isRecord(user) && MARK in user;
-}
-
-function isSame(before: SessionState, { identity, tenant, mode }: SessionState): boolean {
-  return before.mode === mode && before.identity.id === identity.id && before.tenant === tenant;
+function isSame(before: SessionState | undefined, { identity, tenant, mode }: SessionState): boolean {
+  return before?.mode === mode && before.identity.id === identity.id && before.tenant === tenant;
 }
 
 /** The session of a user whom a guard has set as `request.user`. */
 export function sessionOf(user: unknown): SessionState | undefined {
-  return isSetUser(user) ? user[MARK].session : undefined;
+  return isRecord(user) ? sessions.get(user) : undefined;
 }
 
 /**
@@ -70,22 +58,18 @@ export function readHostUser({ request }: HttpContext): ExhibitorIdentity | unde
   return mode === 'host' ? parseIdentity(request.user) : undefined;
 }
 
-/** Passport's session keeps the identity and gets a new id, so that one that was set before has no access (session fixation). */
-export function logInToPassport({ request }: HttpContext, identity: ExhibitorIdentity): Promise<void> {
-  return callToEnd(request, 'logIn', 'ExhibitorCallbackGuard.storeIdentity', identity);
-}
-
-export function logOutOfPassport({ request }: HttpContext): Promise<void> {
-  return callToEnd(request, 'logOut', 'ExhibitorLogoutGuard.removeIdentity');
-}
-
 /**
  * Calls a method of Passport, which ends by callback, or of `@fastify/passport`, which answers a promise.
  *
  * @param instead method of a guard that hosts without Passport override
  */
-async function callToEnd(target: object, name: string, instead: string, ...values: unknown[]): Promise<void> {
-  const method: unknown = Object(target)[name];
+export async function callPassport(
+  { request }: HttpContext,
+  name: 'logIn' | 'logOut',
+  instead: string,
+  ...values: unknown[]
+): Promise<void> {
+  const method: unknown = Object(request)[name];
   if (typeof method !== 'function') {
     const expected = `'host' needs request.${name} of Passport, or ${instead} of your own`;
     throw new ConfigurationError([{ path: 'session', expected }]);
@@ -93,7 +77,7 @@ async function callToEnd(target: object, name: string, instead: string, ...value
   await new Promise<void>((resolve, reject) => {
     const done = (error?: unknown): void =>
       error === undefined || error === null ? resolve() : reject(error);
-    const result: unknown = method.call(target, ...values, done);
+    const result: unknown = method.call(request, ...values, done);
     if (result instanceof Promise) {
       result.then(() => resolve(), reject);
     }

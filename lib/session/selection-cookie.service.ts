@@ -12,7 +12,7 @@ const MAX_BYTES = 500;
 
 const MAX_SELECTIONS = 20;
 
-/** Whose they are, then the chosen exhibitor by event, the newest last. */
+/** Whose selections they are, by {@link ownerOf}; then pairs of an event and the exhibitor chosen for it, the newest last. */
 const selectionCookie = v.pipe(
   v.string(),
   v.maxLength(MAX_BYTES),
@@ -39,9 +39,7 @@ export class SelectionCookie {
 
   /** Id of the exhibitor that the user has chosen for an event. */
   read(http: HttpContext, session: SessionState, eventId: string): string | undefined {
-    return session.mode === 'bearer'
-      ? undefined
-      : this.#selections(http, session).find(([event]) => event === eventId)?.[1];
+    return this.#selections(http, session).find(([event]) => event === eventId)?.[1];
   }
 
   /**
@@ -60,7 +58,7 @@ export class SelectionCookie {
     if (exhibitorId !== undefined) {
       selections.push([eventId, exhibitorId]);
     }
-    const attributes = { secure: isSecureHost(session) };
+    const attributes = { secure: isSecure(session.tenant.login?.redirectUri) };
     if (selections.length === 0) {
       this.#cookies.clear(http, 'selection', attributes);
     } else {
@@ -71,8 +69,9 @@ export class SelectionCookie {
 
   /** Anything that is not ours counts as none chosen. */
   #selections(http: HttpContext, session: SessionState): Selections {
-    const sent = this.#cookies.held(http, 'selection', isSecureHost(session));
-    if (sent === undefined) {
+    const { mode, tenant } = session;
+    const sent = this.#cookies.held(http, 'selection', isSecure(tenant.login?.redirectUri));
+    if (sent === undefined || mode === 'bearer') {
       return [];
     }
     const { success, output } = v.safeParse(selectionCookie, sent);
@@ -80,11 +79,6 @@ export class SelectionCookie {
   }
 }
 
-function isSecureHost({ tenant }: SessionState): boolean {
-  return isSecure(tenant.login?.redirectUri);
-}
-
-/** Without the oldest that do not fit. */
 function encodeToFit(session: SessionState, selections: Selections): string {
   if (selections.length === 0) {
     throw new ExhibitorError('invalid_argument', 'exhibitorId: is too long to be kept in a cookie', {
