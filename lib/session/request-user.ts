@@ -28,6 +28,8 @@ const users = new WeakMap<object, ExhibitorIdentity>();
 export function setUser({ request }: HttpContext, session: SessionState): ExhibitorIdentity {
   const before = users.get(request);
   if (before !== undefined && before === request.user && isSame(sessionOf(before), session)) {
+    // The host may have changed it between two guards.
+    sessions.set(before, session);
     return before;
   }
   const user = { ...session.identity };
