@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
 import { parseEnv } from 'node:util';
 import { defaultSeed } from 'nestjs-exhibitor/testing';
 import { createSample } from './main.js';
@@ -94,11 +95,8 @@ async function startSandbox(options: readonly string[]): Promise<NodeJS.Dict<str
       return parseEnv(environment);
     }
   }
-  const [, signal] = await ended;
-  if (signal === 'SIGINT') {
-    // Ctrl-C goes to both processes, and perhaps to this one last.
-    await stopRequested;
-  }
+  // Ctrl-C goes to both processes, and perhaps to this one last.
+  await setTimeout(500);
   throw new StartError('The sandbox has not started.');
 }
 

@@ -62,8 +62,8 @@ export class Diagnosis {
   }
 
   /** Text from outside as a finding shows it. A provider may repeat the secrets of earlier requests. */
-  shown(value: unknown): string {
-    return hideSecrets(String(value), [...this.secrets, this.accessToken], 1_000);
+  shown(text: string): string {
+    return hideSecrets(text, [...this.secrets, this.accessToken], 1_000);
   }
 
   /** @throws {Unproved} unless this step proved what it tests */

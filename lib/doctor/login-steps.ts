@@ -1,6 +1,7 @@
 import { CodeExchange } from '../login/code-exchange.service.js';
 import { authorizationUrl } from '../login/exhibitor.strategy.js';
 import { createPendingLogin, type PendingLogin } from '../login/pending-login.js';
+import { described } from '../oidc/check-claims.js';
 import { keySetOf } from '../oidc/key-set.js';
 import { metadataUrl, OpenIdProvider } from '../oidc/openid-provider.service.js';
 import { unverified } from '../oidc/verify-signature.js';
@@ -34,7 +35,7 @@ export async function metadata(diagnosis: Diagnosis): Promise<string> {
   const { issuer: published, token_endpoint: tokenUrl } = reply.json;
   const { iss } = unverified(accessToken, 'claims');
   const agree = (what: string, found: unknown, expected: unknown, ...also: string[]): void => {
-    const difference = `${what} '${diagnosis.shown(found)}', not '${expected}'`;
+    const difference = `${what} '${diagnosis.shown(described(found))}', not '${expected}'`;
     prove(found === undefined || found === expected, difference, 'login.issuer', ...also);
   };
   agree('the provider is the issuer', published, issuer);
@@ -49,8 +50,8 @@ export async function metadata(diagnosis: Diagnosis): Promise<string> {
   }
   const isPublished = published !== undefined;
   const message = `no metadata proves the issuer: ${reply.message}`;
-  prove(isPublished || !NO_SUCH_ISSUER.test(reply.text), message, 'login.issuer');
-  prove(isPublished, { ...reply, message }, ...(discovery ? ['login.issuer'] : []));
+  const suspects = discovery || NO_SUCH_ISSUER.test(reply.text) ? ['login.issuer'] : [];
+  prove(isPublished, { ...reply, message }, ...suspects);
   return 'nothing that the provider publishes contradicts the issuer';
 }
 
@@ -59,7 +60,7 @@ export async function publishedKey(diagnosis: Diagnosis, deadline: Deadline): Pr
   const { issuer } = loginOf(tenant);
   const { keys } = await context.get(OpenIdProvider).keysOf(tenant, deadline);
   diagnosis.needs('metadata');
-  const url = String((await diagnosis.probe(metadataUrl(issuer))).json['jwks_uri']);
+  const url = described((await diagnosis.probe(metadataUrl(issuer))).json['jwks_uri']);
   const isAllowed = isAllowedUrl(url, tenant.key, options.settings.allowedOrigins);
   prove(isAllowed && URL.canParse(url), 'the provider publishes no keys to compare with');
   const { json, message } = await diagnosis.probe(url);
@@ -112,8 +113,8 @@ function answer(diagnosis: Diagnosis, response: URLSearchParams): string {
     diagnosis.proved.add('login.clientId');
   }
   const said = diagnosis.shown(`${error} (${response.get('error_description')})`);
-  // Nobody is logged in: a right request is refused by `login_required` or the like (OIDC Core §3.1.2.6).
-  const isAccepted = error === '' || error.endsWith('_required');
+  // Nobody is logged in, so that a right request is refused (OIDC Core §3.1.2.6).
+  const isAccepted = /^(?:(?:login|interaction|consent|account_selection)_required)?$/.test(error);
   prove(isAccepted, `the authorize endpoint answers ${said}`, ...options);
   return 'the authorize endpoint knows login.clientId and answers to login.redirectUri';
 }

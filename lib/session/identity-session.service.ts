@@ -121,14 +121,14 @@ export class IdentitySession {
   }
 
   /** Replaces the ID token of the former login. One that is too large is not kept. */
-  async #keepIdToken(http: HttpContext, tenant: Tenant, { identity, idToken }: NewLogin): Promise<void> {
+  async #keepIdToken(http: HttpContext, { login }: Tenant, { identity, idToken }: NewLogin): Promise<void> {
     this.#cookies.clearHeld(http, 'id-token');
-    if (tenant.login?.endSession !== true) {
+    if (login?.endSession !== true) {
       return;
     }
     const sealed = await this.sealer.seal('id-token', { id: identity.id, idToken }, this.#longest);
     if (sealed.length <= MAX_ID_TOKEN) {
-      const attributes = { secure: isSecure(identity.redirectUri) };
+      const attributes = { secure: isSecure(login.redirectUri) };
       this.#cookies.set(http, 'id-token', sealed, attributes, this.#longest);
     }
   }

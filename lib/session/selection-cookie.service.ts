@@ -39,9 +39,7 @@ export class SelectionCookie {
 
   /** Id of the exhibitor that the user has chosen for an event. */
   read(http: HttpContext, session: SessionState, eventId: string): string | undefined {
-    return session.mode === 'bearer'
-      ? undefined
-      : this.#selections(http, session).find(([event]) => event === eventId)?.[1];
+    return this.#selections(http, session).find(([event]) => event === eventId)?.[1];
   }
 
   /**
