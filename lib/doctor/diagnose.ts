@@ -69,13 +69,19 @@ async function examine(step: string, test: Step, diagnosis: Diagnosis): Promise<
 function findingOf(step: string, error: unknown, known?: Diagnosis): Finding {
   const { message, options } = unprovedOf(error, known);
   const suspects = options.filter((option) => known?.proved.has(option) !== true);
-  // One option alone: of several, it is not known which is wrong.
+  if (suspects.length === 0) {
+    return { step, status: 'unknown', message };
+  }
+  // An earlier finding explains this one if it names one of them alone: of several, it is not known which is wrong.
   const cause = known?.findings.find(({ option }) => option !== undefined && suspects.includes(option));
-  if (cause === undefined && suspects.length > 0) {
+  if (cause === undefined) {
     return { step, status: 'wrong', option: suspects.join(', '), message, advice: adviceOn(suspects) };
   }
-  const said = cause && `not tested: the step '${cause.step}' failed for ${cause.option}`;
-  return { step, status: 'unknown', message: said ?? message };
+  return {
+    step,
+    status: 'unknown',
+    message: `not tested: the step '${cause.step}' failed for ${cause.option}`,
+  };
 }
 
 /** What an error says of the options. Those that are none of the module are thrown again. */
@@ -93,7 +99,7 @@ function unprovedOf(error: unknown, known: Diagnosis | undefined): Unproved {
     return new Unproved(messages.join('; '), options);
   }
   if (error.code === 'invalid_argument') {
-    // The message begins with the name of the argument.
+    // Of a hint: the message begins with its name and a space.
     return new Unproved(message, [message.slice(0, message.indexOf(' '))]);
   }
   const { address = '', problem } = known?.seen ?? {};

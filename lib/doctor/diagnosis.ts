@@ -120,12 +120,17 @@ export async function begin(given: Json, hints: DiagnosisHints): Promise<Diagnos
   const tenant = await context.get(TenantRegistry).get(SINGLE_TENANT);
   tenant.http.attempts = 1;
   const clients = [tenant.settings, tenant.login ?? {}];
-  const known = await Promise.all(clients.map((client) => readSecret(client, tenant.http.attemptTimeout)));
+  const known = await Promise.all(
+    clients.map((client) => readSecretOnce(client, tenant.http.attemptTimeout)),
+  );
   return new Diagnosis(tenant, hints, options, context, seen, known);
 }
 
-/** A function is called once. One that does not answer in time fails, so that its option is named. */
-async function readSecret(client: { clientSecret?: SecretSource | undefined }, ms: number): Promise<string> {
+/** Calls a function once, and puts its answer in its place. One that does not answer in time fails, so that its option is named. */
+async function readSecretOnce(
+  client: { clientSecret?: SecretSource | undefined },
+  ms: number,
+): Promise<string> {
   const { clientSecret: source = '' } = client;
   if (typeof source === 'string') {
     return source;

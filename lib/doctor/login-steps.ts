@@ -8,7 +8,7 @@ import { unverified } from '../oidc/verify-signature.js';
 import { isAllowedUrl, parseUrl } from '../options/value-schemas.js';
 import { browserLoginOf, loginOf } from '../tenants/tenant.js';
 import type { Deadline } from '../time/deadline.js';
-import { prove, Unproved, type Diagnosis } from './diagnosis.js';
+import { prove, Unproved, type Diagnosis, type Probed } from './diagnosis.js';
 
 const NO_CODE = 'nestjs-exhibitor-doctor-asks-whether-you-know-this-client';
 
@@ -34,6 +34,7 @@ export async function metadata(diagnosis: Diagnosis): Promise<string> {
   const { json: ofAuthUrl } = await diagnosis.probe(metadataUrl(tenant.authUrl));
   const { issuer: published, token_endpoint: tokenUrl } = reply.json;
   const { iss } = unverified(accessToken, 'claims');
+  /** Refuses a value that was found and is another. What was not found contradicts nothing. */
   const agree = (what: string, found: unknown, expected: unknown, ...also: string[]): void => {
     const difference = `${what} '${diagnosis.shown(described(found))}', not '${expected}'`;
     prove(found === undefined || found === expected, difference, 'login.issuer', ...also);
@@ -43,10 +44,12 @@ export async function metadata(diagnosis: Diagnosis): Promise<string> {
   const isAuthUrlWrong = findings.some(({ option }) => option?.split(', ').includes('authUrl'));
   const isConfirmed = iss === issuer || tokenUrl === tenant.tokenUrl;
   if (!isAuthUrlWrong && !isConfirmed) {
-    const ownTokenUrl = tenant.settings.endpoints?.token;
     agree('the provider is the issuer', published ?? ofAuthUrl['issuer'], issuer);
     agree('the access token of the API is from the issuer', iss, issuer);
-    agree('the token endpoint of the issuer is', tokenUrl, ownTokenUrl ?? tokenUrl, 'endpoints.token');
+    const ownTokenUrl = tenant.settings.endpoints?.token;
+    if (ownTokenUrl !== undefined) {
+      agree('the token endpoint of the issuer is', tokenUrl, ownTokenUrl, 'endpoints.token');
+    }
   }
   const isPublished = published !== undefined;
   const message = `no metadata proves the issuer: ${reply.message}`;
@@ -74,7 +77,7 @@ export async function publishedKey(diagnosis: Diagnosis, deadline: Deadline): Pr
 
 /** With `prompt=none`, the authorize endpoint answers at once to the `redirectUri` of a client that it knows. */
 export async function authorize(diagnosis: Diagnosis, deadline: Deadline): Promise<string> {
-  const { tenant, context, proved } = diagnosis;
+  const { tenant, context } = diagnosis;
   const pending = startLogin(diagnosis, 'authorize');
   const url = await context.get(OpenIdProvider).urlOf(tenant, 'authorize', deadline);
   const address = new URL(await authorizationUrl(browserLoginOf(tenant), pending, url, { prompt: 'none' }));
@@ -90,9 +93,19 @@ export async function authorize(diagnosis: Diagnosis, deadline: Deadline): Promi
   // Some providers redirect to the page that says what they refuse.
   const isPage = target === undefined || target.href.includes('error');
   prove(isPage, `the provider redirects to ${target?.origin}, not to redirectUri: log in once by a browser`);
-  // Pages for people are answered with 200, 400, 401 or 403.
+  return refused(diagnosis, pending, reply, deadline);
+}
+
+/** What a page for people says. It is answered with 200, 400, 401 or 403. */
+async function refused(
+  diagnosis: Diagnosis,
+  { redirectUri }: PendingLogin,
+  reply: Probed,
+  deadline: Deadline,
+): Promise<never> {
+  const { tenant, proved } = diagnosis;
   prove(reply.status >= 200 && reply.status <= 403, reply, tenant.endpointOption('authorize'));
-  const message = `${reply.message}: it refuses the client, or '${pending.redirectUri}' is not registered for it`;
+  const message = `${reply.message}: it refuses the client, or '${redirectUri}' is not registered for it`;
   const refusesRedirect = REFUSES_REDIRECT.test(reply.text);
   const refusesClient = !refusesRedirect && REFUSES_CLIENT.test(reply.text);
   prove(!refusesClient, message, 'login.clientId');

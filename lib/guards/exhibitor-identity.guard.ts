@@ -25,7 +25,8 @@ const OTHER_PARAMETERS = ['tenant', 'exhibitorId'];
 
 /**
  * Requires a user who is logged in; for routes without an event. Sets `request.user`. 401 `unauthenticated` without an
- * identity, 404 `unknown_tenant`.
+ * identity, 401 `login_failed` for a refused bearer token, 404 `unknown_tenant`; 503 or 504 where what it needs is slow or down: the
+ * tenant source, and for a new bearer token keys, userinfo and `authorize`.
  *
  * @example
  * @Get('profile') @UseGuards(ExhibitorIdentityGuard)
@@ -110,15 +111,15 @@ export class ExhibitorIdentityGuard extends RouteGuard {
     const services = RouteGuard.servicesOf(this);
     const { params = {} } = http.request;
     const isHttp = context.getType<string>() === 'http';
-    const mayUseLogin = isHttp && Object.keys(params).every((name) => OTHER_PARAMETERS.includes(name));
-    const eventOfLogin = mayUseLogin ? session?.identity.eventId : undefined;
+    const mayUseDefault = isHttp && Object.keys(params).every((name) => OTHER_PARAMETERS.includes(name));
+    const eventOfLogin = mayUseDefault ? session?.identity.eventId : undefined;
     if (services.settings().resolveEvent !== undefined) {
       return services.ask('resolveEvent', http, context).then((named) => named ?? eventOfLogin);
     }
     if (isHttp && 'eventId' in params) {
       return textOf(params['eventId']);
     }
-    if (mayUseLogin) {
+    if (mayUseDefault) {
       // The handler may read the event of a list or an object, so that the one of the login does not count.
       const inQuery = http.request.query?.['eventId'] ?? '';
       return inQuery === '' ? eventOfLogin : textOf(inQuery);
@@ -203,7 +204,10 @@ function isAmong(guards: readonly unknown[], guard: object): boolean {
   return guards.some((one) => one === guard || one === guard.constructor);
 }
 
-/** True for a class or an instance of our guards of login, callback and logouts. Only those that require a user have `allowsAnonymous`. */
+/**
+ * True for our guards of login, callback and logouts: for a class or an instance of those without the method `allowsAnonymous`. Not by
+ * `instanceof ExhibitorIdentityGuard`, since the prototype of that class is none.
+ */
 function isGuardOfLogins(guard: unknown): boolean {
   const prototype: unknown = typeof guard === 'function' ? guard.prototype : guard;
   return prototype instanceof RouteGuard && !('allowsAnonymous' in prototype);

@@ -5,7 +5,8 @@ import { LOGIN_HEADERS, neverSettle, RouteGuard, textOf } from './route-guard.js
 
 /**
  * Redirects the browser to the identity provider. `returnTo` is read from the query (a path of this origin, else it is
- * dropped), the event from the request. The handler never runs.
+ * dropped), the event from the request. The handler never runs. 400 `invalid_argument` where the request is no navigation or a
+ * parameter is wrong, 404 `unknown_tenant`; with `login.discovery`, 401 `login_failed`, 503 or 504 for metadata that cannot be used.
  *
  * @example
  * @Get('auth/login') @UseGuards(ExhibitorLoginGuard) login() {}

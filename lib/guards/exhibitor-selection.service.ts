@@ -29,8 +29,8 @@ export class ExhibitorSelection<T = Exhibitor> {
   /**
    * Selects one of the user's own exhibitors. Needs {@link ExhibitorGuard} on the route.
    *
-   * @throws {ExhibitorError} `invalid_argument` where the id is not one of the user's own, for a user with a bearer token, and where a
-   * page of another site caused the request
+   * @throws {ExhibitorError} `invalid_argument` where the id is not one of the user's own or too long for a cookie, for a user with a
+   * bearer token, and where a page of another site caused the request; `unauthenticated` and `event_required` on a public route
    */
   async select(context: ExecutionContext | RequestPairLike, exhibitorId: string): Promise<T> {
     const { http, session, eventId, exhibitors } = this.#current(context);
@@ -44,7 +44,7 @@ export class ExhibitorSelection<T = Exhibitor> {
     return selected;
   }
 
-  /** Removes the selection for the event of the request. */
+  /** Removes the selection for the event of the request. Throws as {@link select}. */
   async clear(context: ExecutionContext | RequestPairLike): Promise<void> {
     const { http, session, eventId } = this.#current(context);
     this.#services.selections.write(http, session, eventId, undefined);

@@ -10,8 +10,8 @@ import { RouteGuard, textOf } from './route-guard.js';
 
 /**
  * Finds the exhibitors of the user for the event of the request, and sets `request.exhibitors` and
- * `request.exhibitorContext`. 401 no identity, 400 no event, 403 no exhibitor, 404 unknown tenant, 502/503/504 the service
- * failed.
+ * `request.exhibitorContext`. 401 no identity, 400 no event or an invalid one, 403 no exhibitor, 404 unknown tenant, 502/503/504 the
+ * service failed.
  *
  * @example
  * @Get('events/:eventId/mine') @UseGuards(ExhibitorGuard)
@@ -80,7 +80,7 @@ export class ExhibitorGuard extends ExhibitorIdentityGuard {
     if (remembered !== undefined) {
       return remembered;
     }
-    // The address of a host's session was not checked yet. The stand-in of tests counts the call.
+    // The address of a host's session was not checked yet. The testing module counts this call.
     calls.check('lookup', { eventId, contactEmail }, lookupOptions, { tenant: tenant.key }, undefined);
     return calls.within(tenant, {}, (deadline) => lookups.find(subject, deadline));
   }

@@ -87,7 +87,7 @@ export class CallbackVerifier {
     return { identity, idToken: tokens.idToken, former };
   }
 
-  /** RFC 9207 §2.4. A hybrid response without `iss` is bound by its ID token. Unverified: anybody can send a browser here. */
+  /** RFC 9207 §2.4. A hybrid response without `iss` is bound by its ID token. */
   async #checkIssuer(
     tenant: Tenant,
     pending: PendingLogin,
@@ -106,6 +106,7 @@ export class CallbackVerifier {
         message: 'the callback is refused (issuer): its parameter iss is not the issuer',
         expected: issuer,
         received: iss ?? 'none',
+        // Anybody can send a browser here.
         isUnverified: true,
       });
       throw refusal(tenant, 'issuer');

@@ -60,7 +60,7 @@ export class CodeExchange {
       usableReply(this.endpoint.send(tenant, client, grant, deadline), 'the token endpoint');
     const client = await read();
     const first = await send(client);
-    // The provider did not look at the code: the client was refused before (RFC 6749 §5.2).
+    // A provider refuses a client before it looks at the code, which is still unused (RFC 6749 §5.2).
     const isRefused = refusesSecret(first.error?.oauthError);
     const newest = isRefused ? await newerClient(client, clientSecret, read) : undefined;
     const reply = newest === undefined ? first : await send(newest);

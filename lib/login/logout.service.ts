@@ -65,7 +65,10 @@ export class LogoutService {
 
   /**
    * Verifies the `logout_token` of a request (Back-Channel Logout 1.0) and ends the logins that it names. Answers false where the
-   * `store` did not take it, so that the provider sends it again. `tenantKey` names a tenant of a source.
+   * `store` did not take it. `tenantKey` names a tenant of a source.
+   *
+   * @throws {LoginFailedError} where every tenant that it may be for refuses it
+   * @throws {ExhibitorError} where one of them could not check it, as {@link TokenValidator.verify}, and as {@link TenantRegistry.resolve}
    */
   async receive(
     http: HttpContext,
@@ -146,8 +149,8 @@ function readLogoutToken({ request: { method, body } }: HttpContext): string {
 }
 
 /**
- * One tenant's refusal must not stop others of the same issuer and client. `provider` means unusable keys, which is no refusal: as any
- * other error, it makes the provider send the token again.
+ * One tenant's refusal must not stop others of the same issuer and client. Other errors are thrown, although another tenant may have
+ * recorded the logout: `provider`, keys that cannot be used, is one of them, since the token was not checked.
  */
 function refusalOrThrow(error: unknown): LoginFailedError {
   if (error instanceof LoginFailedError && error.reason !== 'provider') {

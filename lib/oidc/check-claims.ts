@@ -130,7 +130,7 @@ export function requiredTimesFailure(
   );
 }
 
-/** Why a token is refused by its times. `iat` and `nbf` may be absent. In seconds. */
+/** Why a token is refused by its times. `iat` and `nbf` may be absent, `exp` may not. In seconds. */
 function timeFailure(claims: JWTPayload, tolerance: number, now: number): Refusal | undefined {
   const { exp, iat, nbf } = claims;
   if (!isTime(exp) || exp <= now - tolerance) {

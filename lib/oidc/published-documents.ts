@@ -24,7 +24,7 @@ interface Published<T> {
   good?: { value: T; fetchedAt: number };
   /** Until `nextFetchAt`, callers without a fresh document get what it answers, or its error. */
   lastFetch?: Promise<T>;
-  /** No fetch starts before: `Infinity` while one is under way, then the end of its pause, if any. */
+  /** No fetch starts before: `Infinity` while one is under way, then the end of the pause of whoever started it, if any. */
   nextFetchAt: number;
 }
 

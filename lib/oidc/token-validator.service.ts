@@ -19,7 +19,7 @@ export interface ValidateOptions {
   tenant?: string | undefined;
   /** Kind of the token. An ID token is not accepted as an access token, nor the reverse. */
   use: 'id_token' | 'access_token';
-  /** The nonce that was sent for an ID token. */
+  /** The nonce that was sent for an ID token. Default: the nonce is not checked. */
   nonce?: string | undefined;
 }
 
@@ -54,7 +54,7 @@ export class TokenValidator {
   ) {}
 
   /**
-   * The claims of a valid token.
+   * The claims of a valid token. An ID token must fit the option `login.maxAge` too.
    *
    * @throws {ExhibitorError} `login_failed` with the reason of the refusal; `unknown_tenant`, `tenant_required`;
    * `configuration_invalid` where the tenant has no login or no `audience.accessToken`; `service_unavailable` or

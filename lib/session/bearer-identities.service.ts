@@ -71,7 +71,6 @@ export class BearerIdentities {
     return pending;
   }
 
-  /** A token that was not verified is not kept. */
   async #verify(tenant: Tenant, token: string, key: string): Promise<Answer> {
     return this.deadlines.within(tenant.http.deadline, async (deadline) => {
       const { payload } = await this.validator.verify(tenant, { use: 'access_token', token }, deadline);

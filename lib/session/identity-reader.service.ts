@@ -109,7 +109,7 @@ export function isIdentityOf(tenant: Tenant, identity: ExhibitorIdentity, now: n
   );
 }
 
-/** What a host left out of the identity that it keeps is empty, and not compared. */
+/** Empty is what a host left out of the identity that it keeps. It is not compared. */
 function fits(given: string, own: string | undefined): boolean {
   return given === '' || given === own;
 }

@@ -99,8 +99,10 @@ export class IdentitySession {
   /** The user of the browser, unless a logout ended the login before. Not compared with its tenant, which may be slow to find. */
   async departing(http: HttpContext): Promise<ExhibitorIdentity | undefined> {
     const identity = this.#mode === 'host' ? readHostUser(http) : (await this.cookie.read(http))?.identity;
-    const hasEnded = identity && (await this.ended.has(identity, identity.registration ?? ''));
-    return hasEnded === true ? undefined : identity;
+    if (identity === undefined || (await this.ended.has(identity, identity.registration ?? ''))) {
+      return undefined;
+    }
+    return identity;
   }
 
   /**
