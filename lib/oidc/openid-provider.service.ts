@@ -106,7 +106,7 @@ export class OpenIdProvider {
         // It has no `kid`: it is the key for every `kid`.
         return { keys: [source.key], kids: new Set(), getKey: () => source.key };
       }
-      // Keys of the options are parsed once, as those that are fetched.
+      // Keys of the options are parsed as often as those of a URL are fetched.
       const jwks = source.kind === 'jwks' ? source.jwks : await this.get(tenant, 'keys', source.url, limit);
       const expected = `a JWKS of at most ${MOST_KEYS} keys, one of them a public signing key`;
       return (await keySetOf(jwks)) ?? this.#refuse(tenant, 'keys', { reason: 'provider', expected });

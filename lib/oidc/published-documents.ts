@@ -22,10 +22,11 @@ const MOST = 10_000;
 
 interface Published<T> {
   good?: { value: T; fetchedAt: number };
-  /** Until `nextFetchAt`, callers without a fresh document get what it answers, or its error. */
+  /** While it is under way or in its pause, callers without a fresh document get what it answers, or its error. */
   lastFetch?: Promise<T>;
-  /** No fetch starts before: `Infinity` while one is under way, then the end of the pause of whoever started it, if any. */
-  nextFetchAt: number;
+  isFetching: boolean;
+  /** End of the pause after the last fetch, which whoever started it decides; past where there is none. */
+  pausedUntil: number;
 }
 
 /** Documents that providers publish, keys or metadata: one of each name, for all tenants with the same dispatcher. */
@@ -74,15 +75,16 @@ export class PublishedDocuments<T> {
     const documents =
       this.#byDispatcher.get(dispatcher) ?? createCache<Published<T>>(this.clock, { max: MOST });
     this.#byDispatcher.set(dispatcher, documents);
-    const known: Published<T> = documents.get(name) ?? { nextFetchAt: 0 };
+    const known: Published<T> = documents.get(name) ?? { isFetching: false, pausedUntil: 0 };
     documents.set(name, known);
     return known;
   }
 
   /** The last fetch while it is under way or in its pause, else a new one. */
   #sharedFetch(known: Published<T>, start: () => Promise<T>, pause: number): Promise<T> {
-    if (known.lastFetch === undefined || this.clock.now() >= known.nextFetchAt) {
-      known.nextFetchAt = Infinity;
+    const mayStart = !known.isFetching && this.clock.now() >= known.pausedUntil;
+    if (known.lastFetch === undefined || mayStart) {
+      known.isFetching = true;
       known.lastFetch = this.#keep(known, start(), pause);
     }
     return known.lastFetch;
@@ -92,11 +94,13 @@ export class PublishedDocuments<T> {
     try {
       const value = await fetching;
       known.good = { value, fetchedAt: this.clock.now() };
-      known.nextFetchAt = this.clock.now() + pause;
+      known.pausedUntil = this.clock.now() + pause;
       return value;
     } catch (error) {
-      known.nextFetchAt = this.clock.now() + PAUSE;
+      known.pausedUntil = this.clock.now() + PAUSE;
       throw error;
+    } finally {
+      known.isFetching = false;
     }
   }
 }

@@ -119,7 +119,7 @@ export class TokenValidator {
     { reason, option, expected, received }: Refusal,
   ): never {
     const isSigned = reason !== 'signature' && reason !== 'algorithm';
-    // Clients send expired tokens all the time.
+    // Clients send expired tokens, and tokens of a clock that is ahead, all the time.
     const isUsual = !isFromProvider && (reason === 'expired' || reason === 'issued');
     if (option !== undefined && !isUsual) {
       this.log.report(tenant, {

@@ -28,7 +28,7 @@ const users = new WeakMap<object, ExhibitorIdentity>();
 export function setUser({ request }: HttpContext, session: SessionState): ExhibitorIdentity {
   const before = users.get(request);
   if (before !== undefined && before === request.user && isSame(sessionOf(before), session)) {
-    // The host may have changed it between two guards.
+    // With `session: 'host'` the host may have changed members of this user since.
     sessions.set(before, session);
     return before;
   }
@@ -44,7 +44,9 @@ export function setUser({ request }: HttpContext, session: SessionState): Exhibi
 }
 
 function isSame(before: SessionState | undefined, { identity, tenant, mode }: SessionState): boolean {
-  return before?.mode === mode && before.identity.id === identity.id && before.tenant === tenant;
+  return (
+    before?.mode === mode && before.identity.id === identity.id && before.tenant.stateKey === tenant.stateKey
+  );
 }
 
 /** The session of a user whom a guard has set as `request.user`. */
