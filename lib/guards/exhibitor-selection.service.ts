@@ -66,7 +66,7 @@ export class ExhibitorSelection<T = Exhibitor> {
       );
     }
     const { identity, eventId, exhibitors } = found;
-    const session = sessionOf(identity);
+    const session = sessionOf(request, identity);
     if (session === undefined) {
       throw new ExhibitorError('unauthenticated', 'nobody is logged in');
     }

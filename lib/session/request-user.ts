@@ -2,7 +2,8 @@
 import { ConfigurationError } from '../errors/configuration.error.js';
 import type { HttpContext } from '../http/http-context.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
-import { frozenCopy, isRecord } from '../model/json-values.js';
+import type { ExhibitorRequest } from '../model/exhibitor-request.interface.js';
+import { frozenCopy } from '../model/json-values.js';
 import type { SessionMode } from '../options/exhibitor-options.interface.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { parseIdentity } from './stored-identity.js';
@@ -15,50 +16,53 @@ export interface SessionState {
   mode: SessionMode;
 }
 
-/** The sessions of users whom guards have set. Not on the user, so that copies and logs of it have nothing of the session. */
-const sessions = new WeakMap<object, SessionState>();
+/**
+ * The users whom guards have set for a request, with their sessions; fields of GraphQL may have several. Not on the user, so that copies
+ * and logs of it have nothing of the session. Not in a WeakMap, whose values outlive a scavenge: that took 2 µs a request.
+ */
+const USERS = Symbol('nestjs-exhibitor.users');
 
-/** The user whom a guard has set, by request. A session in the memory of the host may hold the user of another request. */
-const users = new WeakMap<object, ExhibitorIdentity>();
+type GuardedRequest = ExhibitorRequest & { [USERS]?: { user: ExhibitorIdentity; session: SessionState }[] };
 
 /**
  * Sets `request.user` to an object of this request, to which the host may add members; its claims are read-only. A user whom an
  * earlier guard of the request has set stays.
  */
-export function setUser({ request }: HttpContext, session: SessionState): ExhibitorIdentity {
-  const before = users.get(request);
-  if (before !== undefined && before === request.user && isSame(sessionOf(before), session)) {
+export function setUser(http: HttpContext, session: SessionState): ExhibitorIdentity {
+  const request: GuardedRequest = http.request;
+  const users = (request[USERS] ??= []);
+  const before = users.findLast(({ user }) => user === request.user);
+  if (before !== undefined && isSame(before.session, session)) {
     // With `session: 'host'` the host may have changed members of this user since.
-    sessions.set(before, session);
-    return before;
+    before.session = session;
+    return before.user;
   }
   const user = { ...session.identity };
   // Those in the session of a host must not become read-only.
   if (!Object.isFrozen(user.claims)) {
     user.claims = frozenCopy(user.claims);
   }
-  sessions.set(user, session);
-  users.set(request, user);
+  users.push({ user, session });
   request.user = user;
   return user;
 }
 
-function isSame(before: SessionState | undefined, { identity, tenant, mode }: SessionState): boolean {
+function isSame(before: SessionState, { identity, tenant, mode }: SessionState): boolean {
   return (
-    before?.mode === mode && before.identity.id === identity.id && before.tenant.stateKey === tenant.stateKey
+    before.mode === mode && before.identity.id === identity.id && before.tenant.stateKey === tenant.stateKey
   );
 }
 
-/** The session of a user whom a guard has set as `request.user`. */
-export function sessionOf(user: unknown): SessionState | undefined {
-  return isRecord(user) ? sessions.get(user) : undefined;
+/** The session of a user whom a guard has set for this request. */
+export function sessionOf(request: GuardedRequest, user: unknown): SessionState | undefined {
+  return request[USERS]?.findLast((one) => one.user === user)?.session;
 }
 
 /**
  * The user whom the host has set as `request.user`; `undefined` for one whom an earlier guard has set, from a cookie or a bearer token.
  */
 export function readHostUser({ request }: HttpContext): ExhibitorIdentity | undefined {
-  const { mode = 'host' } = sessionOf(request.user) ?? {};
+  const { mode = 'host' } = sessionOf(request, request.user) ?? {};
   return mode === 'host' ? parseIdentity(request.user) : undefined;
 }
 
