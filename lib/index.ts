@@ -78,7 +78,7 @@ export type { SessionState } from './session/request-user.js';
 export { ExhibitorGuardServices } from './guards/route-guard.js';
 export { ExhibitorIdentityGuard } from './guards/exhibitor-identity.guard.js';
 export { ExhibitorGuard } from './guards/exhibitor.guard.js';
-export type { LoginParameters } from './login/exhibitor.strategy.js';
+export type { LoginParameters } from './login/authorization-request.js';
 export type { StartedLogin } from './login/pending-login.js';
 export { ExhibitorLoginGuard } from './guards/exhibitor-login.guard.js';
 export { ExhibitorCallbackGuard } from './guards/exhibitor-callback.guard.js';

@@ -1,5 +1,5 @@
 import { CodeExchange } from '../login/code-exchange.service.js';
-import { authorizationUrl } from '../login/exhibitor.strategy.js';
+import { authorizationUrl } from '../login/authorization-request.js';
 import { createPendingLogin, type PendingLogin } from '../login/pending-login.js';
 import { described } from '../oidc/check-claims.js';
 import { keySetOf } from '../oidc/key-set.js';

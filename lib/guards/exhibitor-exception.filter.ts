@@ -1,5 +1,6 @@
-import { Catch, Inject, Optional, type ArgumentsHost, type HttpException } from '@nestjs/common';
+import { Catch, Inject, Logger, Optional, type ArgumentsHost, type HttpException } from '@nestjs/common';
 import { BaseExceptionFilter } from '@nestjs/core';
+import { throwError } from 'rxjs';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import type { ExhibitorRequest } from '../model/exhibitor-request.interface.js';
@@ -14,7 +15,8 @@ abstract class ErrorOfAnyCopy extends ExhibitorError {
 
 /**
  * Answers each {@link ExhibitorError} that a handler throws: over HTTP with its status and `code`, in GraphQL by an error of the
- * result. The module binds it for the whole application, after the filters of the host, unless `bindFilter: false` is set.
+ * result, in a microservice as Nest answers unknown errors. The module binds it for the whole application, after the filters of the
+ * host, unless `bindFilter: false` is set.
  *
  * @example
  * @Controller() @UseFilters(ExhibitorExceptionFilter)
@@ -23,6 +25,7 @@ abstract class ErrorOfAnyCopy extends ExhibitorError {
 @Catch(ErrorOfAnyCopy)
 export class ExhibitorExceptionFilter extends BaseExceptionFilter<ExhibitorError | HttpException> {
   readonly #services: ExhibitorGuardServices;
+  readonly #logger = new Logger('ExhibitorExceptionFilter');
 
   constructor(@Optional() @Inject(ExhibitorGuardServices) services?: ExhibitorGuardServices) {
     const given = requireServices(services, 'ExhibitorExceptionFilter');
@@ -38,11 +41,12 @@ export class ExhibitorExceptionFilter extends BaseExceptionFilter<ExhibitorError
       const http = this.#services.httpOf(route.getRequest<ExhibitorRequest>(), route.getResponse<unknown>());
       return super.catch(this.#services.exceptionFor(error, http), host);
     }
-    const exception = this.#services.exceptionFor(error);
     if (type === 'graphql') {
       // Nest adds a returned error to the result.
-      return exception;
+      return this.#services.exceptionFor(error);
     }
-    throw error;
+    // If it were thrown, the client of a microservice would get no reply.
+    this.#logger.error(error);
+    return throwError(() => ({ status: 'error', message: 'Internal server error' }));
   }
 }

@@ -1,6 +1,6 @@
 import { Injectable, type ExecutionContext } from '@nestjs/common';
 import type { HttpContext } from '../http/http-context.js';
-import type { LoginParameters } from '../login/exhibitor.strategy.js';
+import type { LoginParameters } from '../login/authorization-request.js';
 import { LOGIN_HEADERS, neverSettle, RouteGuard, textOf } from './route-guard.js';
 
 /**

@@ -41,14 +41,10 @@ export class ExhibitorGuard extends ExhibitorIdentityGuard {
       await this.onNoExhibitor(session, eventId);
     }
     const services = RouteGuard.servicesOf(this);
-    const named =
-      services.settings().resolveExhibitor === undefined
-        ? textOf(http.request.params?.['exhibitorId'])
-        : await services.ask('resolveExhibitor', http, context);
-    const [only, ...others] = exhibitors;
+    const named = await this.#namedExhibitor(http, context);
     const exhibitor =
-      named === undefined && others.length === 0
-        ? only
+      named === undefined && exhibitors.length === 1
+        ? exhibitors[0]
         : services.ownOf(exhibitors, named ?? services.selections.read(http, session, eventId));
     if (exhibitor === undefined && named !== undefined && !isPublic) {
       throw new ExhibitorError('no_exhibitor', 'this exhibitor is not one of yours at this event', {
@@ -63,6 +59,17 @@ export class ExhibitorGuard extends ExhibitorIdentityGuard {
       results.exhibitorId = exhibitor === undefined ? undefined : services.lookups.idOf(exhibitor);
     }
     keepResults(context, http.request, results);
+  }
+
+  /** Id of the exhibitor that the request is about, where it names one. */
+  #namedExhibitor(
+    http: HttpContext,
+    context: ExecutionContext,
+  ): string | undefined | Promise<string | undefined> {
+    const services = RouteGuard.servicesOf(this);
+    return services.settings().resolveExhibitor === undefined
+      ? textOf(http.request.params?.['exhibitorId'])
+      : services.ask('resolveExhibitor', http, context);
   }
 
   /** The exhibitors of the user at the event: a cached lookup. An override may read the request, `http`. */

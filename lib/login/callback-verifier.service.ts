@@ -25,7 +25,7 @@ import type { CallbackParameters } from './callback-parameters.js';
 import { CodeExchange } from './code-exchange.service.js';
 import type { PendingLogin } from './pending-login.js';
 
-/** Reasons of their own: what a user did, or what `prompt=none` cannot do (OIDC Core §3.1.2.6). */
+/** Errors that no operator can mend: the user refused, or `prompt=none` needs the user (OIDC Core §3.1.2.6). Others are `provider`. */
 const REASON_BY_ERROR = new Map<string, LoginFailureReason>([
   ['access_denied', 'denied'],
   ['login_required', 'login_required'],

@@ -21,7 +21,7 @@ import { Clock } from '../time/clock.js';
 import { Deadlines } from '../time/deadline.js';
 import { fitsLogin, readCallback, type CallbackParameters } from './callback-parameters.js';
 import { CallbackVerifier } from './callback-verifier.service.js';
-import { authorizationUrl, checkLoginParameters } from './exhibitor.strategy.js';
+import { authorizationUrl, checkLoginParameters } from './authorization-request.js';
 import {
   createPendingLogin,
   PendingLogins,

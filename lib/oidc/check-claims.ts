@@ -54,7 +54,7 @@ export function idTokenFailure(
   };
 }
 
-/** Why a user's access token is refused. Rules of RFC 9068 §4, but `typ` may be missing, since not all providers set it. */
+/** Why a user's access token is refused. Rules of RFC 9068 §4, without its `typ`, which not all providers set. */
 export function accessTokenFailure(
   claims: JWTPayload,
   typ: string | undefined,
@@ -95,7 +95,7 @@ export function mediaTypeOf(typ: string | undefined): string {
     .toLowerCase();
 }
 
-/** Only ID tokens have a nonce or the hash of another token. An `at+jwt` is an access token (RFC 9068 §2.1). */
+/** True for a token with a nonce or the hash of another token, unless its `typ` says that it is an access token (RFC 9068 §2.1). */
 function looksLikeIdToken(claims: JWTPayload, typ: string | undefined): boolean {
   const names = ['nonce', 'at_hash', 'c_hash', 's_hash'];
   return mediaTypeOf(typ) !== 'at+jwt' && names.some((name) => claims[name] !== undefined);

@@ -149,7 +149,7 @@ export class OpenIdProvider {
   #refuse(tenant: Tenant, operation: keyof typeof NAMES, refusal: Refusal): never {
     const { reason, option = addressOption(tenant, operation), expected, received } = refusal;
     this.log.report(tenant, {
-      cause: `${operation} ${expected}`,
+      cause: `${operation} ${expected ?? received}`,
       options: [option],
       message: `${NAMES[operation]} cannot be used`,
       expected,

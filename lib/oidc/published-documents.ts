@@ -37,8 +37,8 @@ export class PublishedDocuments<T> {
     private readonly clock: Clock,
     private readonly deadlines: Deadlines,
     private readonly transport: Transport,
-    /** Shortest deadline of a fetch, in ms: one for a tenant with less time serves the others too. */
-    private readonly shortest: number,
+    /** Least time of a fetch, in ms: one for a tenant with less time serves the others too. */
+    private readonly leastTime: number,
   ) {}
 
   /** The document, fetched once for all callers where it is not fresh or is `rejected` to one; the last good one where that fails. */
@@ -56,7 +56,7 @@ export class PublishedDocuments<T> {
       return good.value;
     }
     const half = tenant.http.deadline / 2;
-    const start = (): Promise<T> => this.deadlines.within(Math.max(half, this.shortest), fetch);
+    const start = (): Promise<T> => this.deadlines.within(Math.max(half, this.leastTime), fetch);
     const shared = this.#sharedFetch(known, start, rejected === undefined ? 0 : PAUSE);
     try {
       // Half of the time: then the caller goes on with the last good document.

@@ -33,11 +33,11 @@ export async function authorizedIdentity(
   }
   const { claims } = identity;
   const keep = login?.keepClaims;
-  return { ...identity, claims: keep === undefined ? claims : fewestClaims(claims, keep) };
+  return { ...identity, claims: keep === undefined ? claims : keptClaims(claims, keep) };
 }
 
 /** The claims of these names, and those that are always kept. */
-export function fewestClaims(claims: Claims, names: readonly string[] = []): Claims {
+export function keptClaims(claims: Claims, names: readonly string[] = []): Claims {
   const kept = [...ALWAYS_KEPT, ...names];
   return Object.fromEntries(Object.entries(claims).filter(([name]) => kept.includes(name)));
 }

@@ -24,7 +24,7 @@ import { Sealer, type Unsealed } from '../store/sealer.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import { createCache, type ExpiringCache } from '../time/expiring-cache.js';
-import { fewestClaims } from './authorize-identity.js';
+import { keptClaims } from './authorize-identity.js';
 import type { SessionState } from './request-user.js';
 import { parseIdentity } from './stored-identity.js';
 
@@ -132,7 +132,7 @@ export class IdentityCookie {
     if (whole.length <= MAX_SEALED) {
       return whole;
     }
-    const claims = fewestClaims(identity.claims);
+    const claims = keptClaims(identity.claims);
     const sealed = await this.#seal({ ...identity, claims }, endsAt);
     if (sealed.length <= MAX_SEALED) {
       this.log.report(tenant, {

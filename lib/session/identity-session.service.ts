@@ -122,6 +122,18 @@ export class IdentitySession {
     http.request.user = undefined;
   }
 
+  /** The ID token of this identity, if it was kept. */
+  async idTokenOf(http: HttpContext, { id, redirectUri }: ExhibitorIdentity): Promise<string | undefined> {
+    const sent = this.#cookies
+      .received(http, 'id-token')
+      .find(({ secure }) => secure === isSecure(redirectUri));
+    const content = sent && (await this.sealer.open('id-token', sent.value));
+    if (isRecord(content) && content['id'] === id && typeof content['idToken'] === 'string') {
+      return content['idToken'];
+    }
+    return undefined;
+  }
+
   /** Replaces the ID token of the former login. One that is too large is not kept. */
   async #keepIdToken(http: HttpContext, { login }: Tenant, { identity, idToken }: NewLogin): Promise<void> {
     this.#cookies.clearHeld(http, 'id-token');
@@ -133,18 +145,6 @@ export class IdentitySession {
       const attributes = { secure: isSecure(login.redirectUri) };
       this.#cookies.set(http, 'id-token', sealed, attributes, this.#longest);
     }
-  }
-
-  /** The ID token of this identity, if it was kept. */
-  async idTokenOf(http: HttpContext, { id, redirectUri }: ExhibitorIdentity): Promise<string | undefined> {
-    const sent = this.#cookies
-      .received(http, 'id-token')
-      .find(({ secure }) => secure === isSecure(redirectUri));
-    const content = sent && (await this.sealer.open('id-token', sent.value));
-    if (isRecord(content) && content['id'] === id && typeof content['idToken'] === 'string') {
-      return content['idToken'];
-    }
-    return undefined;
   }
 
   async #end(logins: readonly CarriedLogin[]): Promise<void> {

@@ -58,7 +58,7 @@ export class SelectionCookie {
     if (exhibitorId !== undefined) {
       selections.push([eventId, exhibitorId]);
     }
-    const attributes = { secure: isSecure(session.tenant.login?.redirectUri) };
+    const attributes = { secure: isSecureHost(session) };
     if (selections.length === 0) {
       this.#cookies.clear(http, 'selection', attributes);
     } else {
@@ -69,9 +69,8 @@ export class SelectionCookie {
 
   /** Anything that is not ours counts as none chosen. */
   #selections(http: HttpContext, session: SessionState): Selections {
-    const { mode, tenant } = session;
-    const sent = this.#cookies.held(http, 'selection', isSecure(tenant.login?.redirectUri));
-    if (sent === undefined || mode === 'bearer') {
+    const sent = this.#cookies.held(http, 'selection', isSecureHost(session));
+    if (sent === undefined || session.mode === 'bearer') {
       return [];
     }
     const { success, output } = v.safeParse(selectionCookie, sent);
@@ -79,6 +78,7 @@ export class SelectionCookie {
   }
 }
 
+/** Without the oldest that do not fit. */
 function encodeToFit(session: SessionState, selections: Selections): string {
   if (selections.length === 0) {
     throw new ExhibitorError('invalid_argument', 'exhibitorId: is too long to be kept in a cookie', {
@@ -88,6 +88,10 @@ function encodeToFit(session: SessionState, selections: Selections): string {
   const json = JSON.stringify([ownerOf(session), selections]);
   const encoded = Buffer.from(json).toString('base64url');
   return encoded.length <= MAX_BYTES ? encoded : encodeToFit(session, selections.slice(1));
+}
+
+function isSecureHost({ tenant }: SessionState): boolean {
+  return isSecure(tenant.login?.redirectUri);
 }
 
 function ownerOf({ identity: { tenant, issuer, subject } }: SessionState): string {

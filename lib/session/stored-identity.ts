@@ -14,10 +14,10 @@ export function parseIdentity(value: unknown): ExhibitorIdentity | undefined {
   }
   const { id = '', issuer, subject, email, tenant, tenantId = '', clientId = '', redirectUri = '' } = value;
   const { claims = {}, loggedInAt, expiresAt = Number.MAX_SAFE_INTEGER } = value;
-  if (!isText(id) || !isText(issuer) || !isText(subject) || !isText(email) || !isText(tenant)) {
+  if (!isString(id) || !isString(issuer) || !isString(subject) || !isString(email) || !isString(tenant)) {
     return undefined;
   }
-  if (!isText(tenantId) || !isText(clientId) || !isText(redirectUri) || !isRecord(claims)) {
+  if (!isString(tenantId) || !isString(clientId) || !isString(redirectUri) || !isRecord(claims)) {
     return undefined;
   }
   if (!isNumber(expiresAt) || !(loggedInAt === undefined || isNumber(loggedInAt))) {
@@ -40,7 +40,7 @@ export function parseIdentity(value: unknown): ExhibitorIdentity | undefined {
   }
   for (const name of OPTIONAL_STRINGS) {
     const given = value[name];
-    if (isText(given)) {
+    if (isString(given)) {
       identity[name] = given;
     } else if (given !== undefined) {
       return undefined;
@@ -49,7 +49,7 @@ export function parseIdentity(value: unknown): ExhibitorIdentity | undefined {
   return identity;
 }
 
-function isText(value: unknown): value is string {
+function isString(value: unknown): value is string {
   return typeof value === 'string';
 }
 

@@ -14,12 +14,7 @@ import {
   type Type,
 } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
-import {
-  ClientProxyFactory,
-  MessagePattern,
-  Transport,
-  type MicroserviceOptions,
-} from '@nestjs/microservices';
+import { ClientProxyFactory, MessagePattern, Transport } from '@nestjs/microservices';
 import { firstValueFrom } from 'rxjs';
 import {
   AllowAnonymous,
@@ -30,6 +25,7 @@ import {
   CurrentTenant,
   ExhibitorBackChannelLogoutGuard,
   ExhibitorCallbackGuard,
+  ExhibitorError,
   ExhibitorGuard,
   ExhibitorGuardServices,
   ExhibitorIdentityGuard,
@@ -440,13 +436,18 @@ class MessageController {
     return 'the guard let it pass';
   }
 
+  @MessagePattern('failing')
+  failing(): never {
+    throw new ExhibitorError('service_unavailable', 'the service is down');
+  }
+
   @MessagePattern('decorated')
   decorated(@CurrentIdentity() identity: unknown): unknown {
     return identity;
   }
 }
 
-it('a message handler over TCP cannot be guarded: the error says who serves HTTP and GraphQL only', async () => {
+it('a message handler over TCP cannot be guarded, and its client hears of each error', async () => {
   @Module({
     imports: [ExhibitorModule.forRoot({ tenant: sandbox.tenantOptions('acme'), secrets: [COOKIE_SECRET] })],
     controllers: [MessageController],
@@ -454,7 +455,7 @@ it('a message handler over TCP cannot be guarded: the error says who serves HTTP
   class AppModule {}
   const options = { host: '127.0.0.1', port: await freePort() };
   const service = closing(
-    await NestFactory.createMicroservice<MicroserviceOptions>(AppModule, {
+    await NestFactory.createMicroservice(AppModule, {
       transport: Transport.TCP,
       options,
       logger: log,
@@ -464,14 +465,15 @@ it('a message handler over TCP cannot be guarded: the error says who serves HTTP
   await service.listen();
   const client = ClientProxyFactory.create({ transport: Transport.TCP, options });
   closing({ close: async () => client.close() });
-  for (const [pattern, name] of [
-    ['guarded', 'ExhibitorGuard'],
-    ['guarded by identity', 'ExhibitorIdentityGuard'],
-    ['decorated', '@CurrentIdentity()'],
+  for (const [pattern, line] of [
+    // What it has instead of a request must not be read as one. WebSockets are another such context.
+    ['guarded', "ExhibitorGuard serves HTTP and GraphQL, not 'rpc'"],
+    ['guarded by identity', "ExhibitorIdentityGuard serves HTTP and GraphQL, not 'rpc'"],
+    ['decorated', "@CurrentIdentity() serves HTTP and GraphQL, not 'rpc'"],
+    ['failing', 'the service is down'],
   ]) {
     const reply = firstValueFrom(client.send<unknown>(pattern, ''));
     await expect(reply).rejects.toEqual({ status: 'error', message: 'Internal server error' });
-    // What it has instead of a request must not be read as one. WebSockets are another such context.
-    expect(log.errors.join('\n')).toContain(`${name} serves HTTP and GraphQL, not 'rpc'`);
+    expect(log.errors.join('\n')).toContain(line);
   }
 });
