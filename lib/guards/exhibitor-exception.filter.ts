@@ -45,8 +45,11 @@ export class ExhibitorExceptionFilter extends BaseExceptionFilter<ExhibitorError
       // Nest adds a returned error to the result.
       return this.#services.exceptionFor(error);
     }
-    // If it were thrown, the client of a microservice would get no reply.
-    this.#logger.error(error);
-    return throwError(() => ({ status: 'error', message: 'Internal server error' }));
+    if (type === 'rpc' || type === 'ws') {
+      // If it were thrown, the client of a microservice would get no reply.
+      this.#logger.error(error);
+      return throwError(() => ({ status: 'error', message: 'Internal server error' }));
+    }
+    throw error;
   }
 }

@@ -3,7 +3,7 @@ import { ConfigurationError } from '../errors/configuration.error.js';
 import type { HttpContext } from '../http/http-context.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import type { ExhibitorRequest } from '../model/exhibitor-request.interface.js';
-import { frozenCopy } from '../model/json-values.js';
+import { frozenCopy, isRecord } from '../model/json-values.js';
 import type { SessionMode } from '../options/exhibitor-options.interface.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { parseIdentity } from './stored-identity.js';
@@ -16,13 +16,22 @@ export interface SessionState {
   mode: SessionMode;
 }
 
+/** A user whom guards have set for a request. */
+interface KnownUser {
+  session: SessionState;
+  user?: ExhibitorIdentity;
+}
+
 /**
- * The users whom guards have set for a request, with their sessions; fields of GraphQL may have several. Not on the user, so that copies
- * and logs of it have nothing of the session. Not in a WeakMap, whose values outlive a scavenge: that took 2 µs a request.
+ * The users of a request: fields of GraphQL may have several. Not on the user, so that copies and logs of it have nothing of the session.
+ * Not in a WeakMap, whose values outlive a scavenge: that took 2 µs a request.
  */
 const USERS = Symbol('nestjs-exhibitor.users');
 
-type GuardedRequest = ExhibitorRequest & { [USERS]?: { user: ExhibitorIdentity; session: SessionState }[] };
+type GuardedRequest = ExhibitorRequest & { [USERS]?: KnownUser[] };
+
+/** Users from a cookie or a bearer token. A host may keep one in its session, and set it as the user of a later request. */
+const notOfHost = new WeakSet<object>();
 
 /**
  * Sets `request.user` to an object of this request, to which the host may add members; its claims are read-only. A user whom an
@@ -31,19 +40,28 @@ type GuardedRequest = ExhibitorRequest & { [USERS]?: { user: ExhibitorIdentity; 
 export function setUser(http: HttpContext, session: SessionState): ExhibitorIdentity {
   const request: GuardedRequest = http.request;
   const users = (request[USERS] ??= []);
-  const before = users.findLast(({ user }) => user === request.user);
-  if (before !== undefined && isSame(before.session, session)) {
-    // With `session: 'host'` the host may have changed members of this user since.
-    before.session = session;
-    return before.user;
+  let known = users.find((one) => isSame(one.session, session));
+  if (known === undefined) {
+    known = { session };
+    users.push(known);
   }
-  const user = { ...session.identity };
+  known.session = session;
+  const isReplaced = session.mode === 'host' && known.user !== request.user;
+  const user = isReplaced || known.user === undefined ? copyOf(session) : known.user;
+  known.user = user;
+  request.user = user;
+  return user;
+}
+
+function copyOf({ identity, mode }: SessionState): ExhibitorIdentity {
+  const user = { ...identity };
   // Those in the session of a host must not become read-only.
   if (!Object.isFrozen(user.claims)) {
     user.claims = frozenCopy(user.claims);
   }
-  users.push({ user, session });
-  request.user = user;
+  if (mode !== 'host') {
+    notOfHost.add(user);
+  }
   return user;
 }
 
@@ -55,15 +73,12 @@ function isSame(before: SessionState, { identity, tenant, mode }: SessionState):
 
 /** The session of a user whom a guard has set for this request. */
 export function sessionOf(request: GuardedRequest, user: unknown): SessionState | undefined {
-  return request[USERS]?.findLast((one) => one.user === user)?.session;
+  return request[USERS]?.find((one) => one.user === user)?.session;
 }
 
-/**
- * The user whom the host has set as `request.user`; `undefined` for one whom an earlier guard has set, from a cookie or a bearer token.
- */
-export function readHostUser({ request }: HttpContext): ExhibitorIdentity | undefined {
-  const { mode = 'host' } = sessionOf(request, request.user) ?? {};
-  return mode === 'host' ? parseIdentity(request.user) : undefined;
+/** The user whom the host has set as `request.user`; `undefined` for one whom a guard has set from a cookie or a bearer token. */
+export function readHostUser({ request: { user } }: HttpContext): ExhibitorIdentity | undefined {
+  return isRecord(user) && !notOfHost.has(user) ? parseIdentity(user) : undefined;
 }
 
 /**
