@@ -31,14 +31,12 @@ export class ExhibitorBackChannelLogoutGuard extends RouteGuard {
 
   /** Receives the logout; called by Nest. */
   override canActivate(context: ExecutionContext): boolean | Promise<boolean> {
-    return RouteGuard.run(this, context, HEADERS, (http) => this.#decide(http, context));
-  }
-
-  async #decide(http: HttpContext, context: ExecutionContext): Promise<never> {
-    const { logout } = RouteGuard.servicesOf(this);
-    const isRecorded = await logout.receive(http, () => this.getTenant(http, context));
-    http.reply(isRecorded ? 200 : 503);
-    return neverSettle();
+    return RouteGuard.run(this, context, HEADERS, async (http) => {
+      const { logout } = RouteGuard.servicesOf(this);
+      const isRecorded = await logout.receive(http, () => this.getTenant(http, context));
+      http.reply(isRecorded ? 200 : 503);
+      return neverSettle();
+    });
   }
 
   /** Answers 400 for an {@link ExhibitorError}, as the specification requires. Other errors are thrown as they are. */

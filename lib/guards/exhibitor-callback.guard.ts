@@ -23,25 +23,24 @@ const startedLogins = new WeakMap<ExecutionContext, StartedLogin>();
 export class ExhibitorCallbackGuard extends RouteGuard {
   /** Finishes the login; called by Nest. */
   override canActivate(context: ExecutionContext): boolean | Promise<boolean> {
-    return RouteGuard.run(this, context, LOGIN_HEADERS, (http) => this.#decide(http, context));
-  }
-
-  async #decide(http: HttpContext, context: ExecutionContext): Promise<void> {
-    try {
-      const session = await RouteGuard.servicesOf(this).login.finish(http, {
-        getPath: () => this.getCallbackPath(http),
-        onMatched: (started) => void startedLogins.set(context, started),
-        storeIdentity: (identity) => this.storeIdentity(http, identity),
-      });
-      const identity = setUser(http, session);
-      keepResults(context, http.request, { identity, tenant: session.tenant.key, eventId: identity.eventId });
-    } catch (error) {
-      if (!isExhibitorError(error)) {
-        throw error;
+    return RouteGuard.run(this, context, LOGIN_HEADERS, async (http) => {
+      try {
+        const session = await RouteGuard.servicesOf(this).login.finish(http, {
+          getPath: () => this.getCallbackPath(http),
+          onMatched: (started) => void startedLogins.set(context, started),
+          storeIdentity: (identity) => this.storeIdentity(http, identity),
+        });
+        const identity = setUser(http, session);
+        const tenant = session.tenant.key;
+        keepResults(context, http.request, { identity, tenant, eventId: identity.eventId });
+      } catch (error) {
+        if (!isExhibitorError(error)) {
+          throw error;
+        }
+        await this.onLoginFailed(error, context);
+        await neverSettle();
       }
-      await this.onLoginFailed(error, context);
-      await neverSettle();
-    }
+    });
   }
 
   /** Path that the provider called. Override it behind a proxy that removes a prefix of the path. */

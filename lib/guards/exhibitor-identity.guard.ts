@@ -36,15 +36,13 @@ const OTHER_PARAMETERS = ['tenant', 'exhibitorId'];
 export class ExhibitorIdentityGuard extends RouteGuard {
   /** Runs the steps of this guard; called by Nest. */
   override canActivate(context: ExecutionContext): boolean | Promise<boolean> {
-    return ExhibitorIdentityGuard.enter(this, context, (http) => this.#decide(http, context));
-  }
-
-  async #decide(http: HttpContext, context: ExecutionContext): Promise<void> {
-    const { results } = await ExhibitorIdentityGuard.identify(this, http, context);
-    const before = resultsIn(context, http.request);
-    // An earlier ExhibitorGuard may have found more for this user.
-    const isSame = before?.identity === results.identity && before?.tenant === results.tenant;
-    keepResults(context, http.request, isSame ? { ...before, ...results } : results);
+    return ExhibitorIdentityGuard.enter(this, context, async (http) => {
+      const { results } = await ExhibitorIdentityGuard.identify(this, http, context);
+      const before = resultsIn(context, http.request);
+      // An earlier ExhibitorGuard may have found more for this user.
+      const isSame = before?.identity === results.identity && before?.tenant === results.tenant;
+      keepResults(context, http.request, isSame ? { ...before, ...results } : results);
+    });
   }
 
   /** Runs `decide`, unless the route is not for this guard. Static for the reason of {@link RouteGuard.run}. @internal */

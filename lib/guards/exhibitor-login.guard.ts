@@ -15,18 +15,16 @@ import { LOGIN_HEADERS, neverSettle, RouteGuard, textOf } from './route-guard.js
 export class ExhibitorLoginGuard extends RouteGuard {
   /** Redirects to the provider; called by Nest. */
   override canActivate(context: ExecutionContext): boolean | Promise<boolean> {
-    return RouteGuard.run(this, context, LOGIN_HEADERS, (http) => this.#decide(http, context));
-  }
-
-  async #decide(http: HttpContext, context: ExecutionContext): Promise<never> {
-    const tenant = await this.getTenant(http, context);
-    const url = await RouteGuard.servicesOf(this).login.start(http, tenant, async () => ({
-      eventId: await this.getEvent(http, context),
-      returnTo: await this.getReturnTo(http),
-      parameters: await this.getLoginParameters(context),
-    }));
-    http.redirect(url);
-    return neverSettle();
+    return RouteGuard.run(this, context, LOGIN_HEADERS, async (http) => {
+      const tenant = await this.getTenant(http, context);
+      const url = await RouteGuard.servicesOf(this).login.start(http, tenant, async () => ({
+        eventId: await this.getEvent(http, context),
+        returnTo: await this.getReturnTo(http),
+        parameters: await this.getLoginParameters(context),
+      }));
+      http.redirect(url);
+      return neverSettle();
+    });
   }
 
   /**

@@ -16,15 +16,14 @@ import { LOGIN_HEADERS, neverSettle, RouteGuard } from './route-guard.js';
 export class ExhibitorLogoutGuard extends RouteGuard {
   /** Logs the user out; called by Nest. */
   override canActivate(context: ExecutionContext): boolean | Promise<boolean> {
-    return RouteGuard.run(this, context, LOGIN_HEADERS, (http) => this.#decide(http));
-  }
-
-  async #decide(http: HttpContext): Promise<void> {
-    const endSessionUrl = await RouteGuard.servicesOf(this).logout.end(http, () => this.removeIdentity(http));
-    if (endSessionUrl !== undefined) {
-      http.redirect(endSessionUrl, 303);
-      await neverSettle();
-    }
+    return RouteGuard.run(this, context, LOGIN_HEADERS, async (http) => {
+      const { logout } = RouteGuard.servicesOf(this);
+      const endSessionUrl = await logout.end(http, () => this.removeIdentity(http));
+      if (endSessionUrl !== undefined) {
+        http.redirect(endSessionUrl, 303);
+        await neverSettle();
+      }
+    });
   }
 
   /**
