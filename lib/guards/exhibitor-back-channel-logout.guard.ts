@@ -2,10 +2,8 @@ import { Inject, Injectable, Optional, type ExecutionContext } from '@nestjs/com
 import { ConfigurationError } from '../errors/configuration.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import type { HttpContext } from '../http/http-context.js';
-import { ExhibitorGuardServices, neverSettle, RouteGuard } from './route-guard.js';
+import { ExhibitorGuardServices, LOGIN_HEADERS, neverSettle, RouteGuard } from './route-guard.js';
 import { messageFor } from './to-http-exception.js';
-
-const HEADERS = Object.entries({ 'Cache-Control': 'no-store' });
 
 /**
  * Receives logouts of the provider (OpenID Connect Back-Channel Logout 1.0): the form field `logout_token` of a POST request.
@@ -31,7 +29,7 @@ export class ExhibitorBackChannelLogoutGuard extends RouteGuard {
 
   /** Receives the logout; called by Nest. */
   override canActivate(context: ExecutionContext): boolean | Promise<boolean> {
-    return RouteGuard.run(this, context, HEADERS, async (http) => {
+    return RouteGuard.run(this, context, LOGIN_HEADERS, async (http) => {
       const { logout } = RouteGuard.servicesOf(this);
       const isRecorded = await logout.receive(http, () => this.getTenant(http, context));
       http.reply(isRecorded ? 200 : 503);
