@@ -16,19 +16,13 @@ export interface SessionState {
   mode: SessionMode;
 }
 
-/** A user whom guards have set for a request. */
-interface KnownUser {
-  session: SessionState;
-  user?: ExhibitorIdentity;
-}
-
 /**
- * The users of a request: fields of GraphQL may have several. Not on the user, so that copies and logs of it have nothing of the session.
- * Not in a WeakMap, whose values outlive a scavenge: that took 2 µs a request.
+ * The users whom guards have set for a request, with their sessions; fields of GraphQL may have several. Not on the user, so that copies
+ * and logs of it have nothing of the session. Not in a WeakMap, whose values outlive a scavenge: that took 2 µs a request.
  */
 const USERS = Symbol('nestjs-exhibitor.users');
 
-type GuardedRequest = ExhibitorRequest & { [USERS]?: KnownUser[] };
+type GuardedRequest = ExhibitorRequest & { [USERS]?: { user: ExhibitorIdentity; session: SessionState }[] };
 
 /** Users from a cookie or a bearer token. A host may keep one in its session, and set it as the user of a later request. */
 const notOfHost = new WeakSet<object>();
@@ -39,29 +33,24 @@ const notOfHost = new WeakSet<object>();
  */
 export function setUser(http: HttpContext, session: SessionState): ExhibitorIdentity {
   const request: GuardedRequest = http.request;
-  const users = (request[USERS] ??= []);
-  let known = users.find((one) => isSame(one.session, session));
-  if (known === undefined) {
-    known = { session };
-    users.push(known);
+  const users = request[USERS] ?? [];
+  const before = users.find((one) => isSame(one.session, session));
+  if (before !== undefined && (session.mode !== 'host' || before.user === request.user)) {
+    // With `session: 'host'` the host may have changed members of this user since.
+    before.session = session;
+    request.user = before.user;
+    return before.user;
   }
-  known.session = session;
-  const isReplaced = session.mode === 'host' && known.user !== request.user;
-  const user = isReplaced || known.user === undefined ? copyOf(session) : known.user;
-  known.user = user;
-  request.user = user;
-  return user;
-}
-
-function copyOf({ identity, mode }: SessionState): ExhibitorIdentity {
-  const user = { ...identity };
+  const user = { ...session.identity };
   // Those in the session of a host must not become read-only.
   if (!Object.isFrozen(user.claims)) {
     user.claims = frozenCopy(user.claims);
   }
-  if (mode !== 'host') {
+  if (session.mode !== 'host') {
     notOfHost.add(user);
   }
+  request[USERS] = [...users.filter((one) => one !== before), { user, session }];
+  request.user = user;
   return user;
 }
 
