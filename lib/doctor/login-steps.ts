@@ -150,7 +150,7 @@ export async function loginClient(diagnosis: Diagnosis, deadline: Deadline): Pro
 function startLogin(diagnosis: Diagnosis, endpoint: 'authorize' | 'token'): PendingLogin {
   const { tenant } = diagnosis;
   const { redirectUri, responseType, maxAge } = browserLoginOf(tenant);
-  if (tenant.endpointOption(endpoint) === 'login.discovery') {
+  if (tenant.isDiscovered(endpoint)) {
     diagnosis.needs('metadata');
   }
   const start = { tenant: '', provider: '', redirectUri, responseType, maxAge, former: [] };

@@ -203,8 +203,8 @@ function isAmong(guards: readonly unknown[], guard: object): boolean {
 }
 
 /**
- * True for our guards of login, callback and logouts: for a class or an instance of those without the method `allowsAnonymous`. Not by
- * `instanceof ExhibitorIdentityGuard`, since the prototype of that class is none.
+ * True for our guards of login, callback and logouts: for a class or an instance. The method `allowsAnonymous` tells the others, since
+ * `ExhibitorIdentityGuard.prototype` is no instance of its own class.
  */
 function isGuardOfLogins(guard: unknown): boolean {
   const prototype: unknown = typeof guard === 'function' ? guard.prototype : guard;

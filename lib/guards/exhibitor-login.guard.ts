@@ -28,8 +28,9 @@ export class ExhibitorLoginGuard extends RouteGuard {
   }
 
   /**
-   * The event to log in for; `undefined` where there is none. It decides nothing yet, so that the query counts on every route:
-   * `redirectToLogin` names the event of the request there, for which `resolveEvent` was asked.
+   * The event to log in for; `undefined` where there is none. By default the route parameter `eventId`, else the query. With
+   * `resolveEvent` the query, where `redirectToLogin` puts the event of the request, else what it answers. A forged event does no harm:
+   * each guarded request checks its own.
    */
   protected getEvent(
     http: HttpContext,

@@ -87,7 +87,7 @@ export class ExhibitorGuard extends ExhibitorIdentityGuard {
     if (remembered !== undefined) {
       return remembered;
     }
-    // The address of a host's session was not checked yet. The testing module counts this call.
+    // The address of a host's session was not checked yet. It tells the testing module of the call, too.
     calls.check('lookup', { eventId, contactEmail }, lookupOptions, { tenant: tenant.key }, undefined);
     return calls.within(tenant, {}, (deadline) => lookups.find(subject, deadline));
   }

@@ -179,7 +179,7 @@ export abstract class RouteGuard implements CanActivate {
 
   /**
    * Key of the tenant: that of `resolveTenant`, else of the only tenant; `undefined` leaves it to the identity, and fails with
-   * `tenant_required` where a login starts. Callback and logout take theirs from the cookies.
+   * `tenant_required` where a login starts. The callback and the logout of a user take theirs from the cookies.
    */
   protected getTenant(
     http: HttpContext,

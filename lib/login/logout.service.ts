@@ -76,7 +76,7 @@ export class LogoutService {
   ): Promise<boolean> {
     const token = readLogoutToken(http);
     const addressed = this.#addresseesOf(token);
-    const tenants = addressed.length > 0 ? addressed : [await this.tenants.resolve(await tenantKey())];
+    const tenants = addressed.length > 0 ? addressed : [await this.#named(await tenantKey())];
     // Each answers whether the token was stored, or its refusal. The token is refused where every tenant refuses it.
     const results = await Promise.all(
       tenants.map((tenant) => this.#record(tenant, token).catch(refusalOrThrow)),
@@ -86,6 +86,13 @@ export class LogoutService {
       throw refusals[0];
     }
     return !results.includes(false);
+  }
+
+  #named(tenantKey: string | undefined): Tenant | Promise<Tenant> {
+    if (tenantKey === undefined && this.tenants.fixed.length > 1) {
+      throw new LoginFailedError('audience', 'the logout_token is for no tenant of this host');
+    }
+    return this.tenants.resolve(tenantKey);
   }
 
   /** The fixed tenants whose keys may verify this token, one of each registration, so that it is verified once for each. */
@@ -113,7 +120,7 @@ export class LogoutService {
 
   /** `undefined` where the tenant has no `endSession`, or the provider has no such endpoint. */
   async #endSessionUrl(http: HttpContext, identity: ExhibitorIdentity): Promise<string | undefined> {
-    // Options that are due to be read again will do: their source may be slow.
+    // Options past their `ttl` will do: to ask their source could delay the logout.
     const tenant = this.tenants.peek(identity.tenant) ?? (await this.tenants.get(identity.tenant));
     if (tenant.login?.endSession !== true || !isIdentityOf(tenant, identity, this.clock.epochMs())) {
       return undefined;

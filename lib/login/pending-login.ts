@@ -57,14 +57,14 @@ export function providerDigest({ issuer, clientId }: BrowserLogin): string {
 /** The sealed cookies of pending logins: 16 names, for several tabs. A callback opens only the one that its state names. */
 export class PendingLogins {
   readonly #cookies: OwnCookies;
-  readonly #ttl: number;
+  readonly #settings: ExhibitorSettings['cookies'];
 
   constructor(
     private readonly sealer: Sealer,
     settings: ExhibitorSettings['cookies'],
   ) {
     this.#cookies = new OwnCookies(settings);
-    this.#ttl = settings.loginTtl;
+    this.#settings = settings;
   }
 
   /** A digit whose cookie is free, else any; `chance` is below 1. Of tabs that start at the same moment, one may replace another. */
@@ -79,12 +79,13 @@ export class PendingLogins {
 
   /** Keeps a pending login. One that is too large loses its `returnTo`. */
   async keep(http: HttpContext, login: PendingLogin): Promise<void> {
-    const whole = await this.sealer.seal('login', login, this.#ttl);
+    const { loginTtl } = this.#settings;
+    const whole = await this.sealer.seal('login', login, loginTtl);
     const sealed =
       whole.length <= MAX_SEALED
         ? whole
-        : await this.sealer.seal('login', { ...login, returnTo: undefined }, this.#ttl);
-    this.#cookies.set(http, cookieOf(login.state), sealed, attributesOf(login), this.#ttl);
+        : await this.sealer.seal('login', { ...login, returnTo: undefined }, loginTtl);
+    this.#cookies.set(http, cookieOf(login.state), sealed, this.#attributesOf(login), loginTtl);
   }
 
   async find(http: HttpContext, state: string): Promise<PendingLogin | undefined> {
@@ -99,23 +100,24 @@ export class PendingLogins {
   }
 
   clear(http: HttpContext, login: PendingLogin): void {
-    this.#cookies.clear(http, cookieOf(login.state), attributesOf(login));
+    this.#cookies.clear(http, cookieOf(login.state), this.#attributesOf(login));
   }
 
   /** True where the browser has sent any. */
   areSent(http: HttpContext): boolean {
     return LOGIN_DIGITS.some((digit) => this.#cookies.received(http, cookieOf(digit)).length > 0);
   }
+
+  /** A form_post is a cross-site request, and so is each in a frame of another site: only `SameSite=None` is sent with it. */
+  #attributesOf(login: PendingLogin): CookieAttributes {
+    const isCrossSite = isHybrid(login) || this.#settings.sameSite === 'none';
+    return { secure: isSecure(login.redirectUri), sameSite: isCrossSite ? 'none' : 'lax' };
+  }
 }
 
 /** The cookie that the first character of a state names. That of a forged state may name none of ours. */
 function cookieOf(state: string): OwnCookie {
   return `login-${state.slice(0, 1)}`;
-}
-
-/** A form_post is a cross-site request: only cookies with `SameSite=None` are sent with it. */
-function attributesOf(login: PendingLogin): CookieAttributes {
-  return { secure: isSecure(login.redirectUri), sameSite: isHybrid(login) ? 'none' : 'lax' };
 }
 
 /** The login that a callback belongs to. */

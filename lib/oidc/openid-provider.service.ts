@@ -74,7 +74,7 @@ export class OpenIdProvider {
    * those for URLs of the options, since secrets and codes are sent there.
    */
   async findUrl(tenant: Tenant, name: keyof typeof MEMBERS, deadline: Deadline): Promise<string | undefined> {
-    if (name !== 'keys' && tenant.endpointOption(name) !== 'login.discovery') {
+    if (name !== 'keys' && !tenant.isDiscovered(name)) {
       return tenant.endpointUrl(name);
     }
     const published = (await this.#metadataOf(tenant, deadline))[MEMBERS[name]] ?? undefined;

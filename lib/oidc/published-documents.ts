@@ -22,11 +22,10 @@ const MOST = 10_000;
 
 interface Published<T> {
   good?: { value: T; fetchedAt: number };
-  /** While it is under way or in its pause, callers without a fresh document get what it answers, or its error. */
+  /** Callers without a fresh document get what it answers, or its error, until the next one may begin. */
   lastFetch?: Promise<T>;
-  isFetching: boolean;
-  /** End of the pause after the last fetch, which whoever started it decides; past where there is none. */
-  pausedUntil: number;
+  /** `Infinity` while a fetch is under way, then the end of the pause after it. */
+  nextFetchAt: number;
 }
 
 /** Documents that providers publish, keys or metadata: one of each name, for all tenants with the same dispatcher. */
@@ -59,7 +58,7 @@ export class PublishedDocuments<T> {
     const start = (): Promise<T> => this.deadlines.within(Math.max(half, this.leastTime), fetch);
     const shared = this.#sharedFetch(known, start, rejected === undefined ? 0 : PAUSE);
     try {
-      // Half of the time: then the caller goes on with the last good document.
+      // At most half of the time of the tenant: then the last good document serves, or the call fails.
       return await deadline.race(this.deadlines.within(half, (limit) => limit.race(shared)));
     } catch (error) {
       if (good !== undefined) {
@@ -75,32 +74,29 @@ export class PublishedDocuments<T> {
     const documents =
       this.#byDispatcher.get(dispatcher) ?? createCache<Published<T>>(this.clock, { max: MOST });
     this.#byDispatcher.set(dispatcher, documents);
-    const known: Published<T> = documents.get(name) ?? { isFetching: false, pausedUntil: 0 };
+    const known: Published<T> = documents.get(name) ?? { nextFetchAt: 0 };
     documents.set(name, known);
     return known;
   }
 
   /** The last fetch while it is under way or in its pause, else a new one. */
   #sharedFetch(known: Published<T>, start: () => Promise<T>, pause: number): Promise<T> {
-    const mayStart = !known.isFetching && this.clock.now() >= known.pausedUntil;
-    if (known.lastFetch === undefined || mayStart) {
-      known.isFetching = true;
+    if (known.lastFetch === undefined || this.clock.now() >= known.nextFetchAt) {
+      known.nextFetchAt = Infinity;
       known.lastFetch = this.#keep(known, start(), pause);
     }
     return known.lastFetch;
   }
 
-  async #keep(known: Published<T>, fetching: Promise<T>, pause: number): Promise<T> {
+  async #keep(known: Published<T>, answer: Promise<T>, pause: number): Promise<T> {
     try {
-      const value = await fetching;
+      const value = await answer;
       known.good = { value, fetchedAt: this.clock.now() };
-      known.pausedUntil = this.clock.now() + pause;
+      known.nextFetchAt = this.clock.now() + pause;
       return value;
     } catch (error) {
-      known.pausedUntil = this.clock.now() + PAUSE;
+      known.nextFetchAt = this.clock.now() + PAUSE;
       throw error;
-    } finally {
-      known.isFetching = false;
     }
   }
 }

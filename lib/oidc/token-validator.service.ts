@@ -95,7 +95,7 @@ export class TokenValidator {
 
   /**
    * `undefined` where no key has signed the token. Keys are fetched again where they have no key of this `kid`; without `kid`, where
-   * none fits the signature.
+   * none verified it. Without `kid`, a set with several keys that fit the algorithm verifies no token (OIDC Core §10.1).
    */
   async #verifySignature(
     tenant: Tenant,

@@ -23,6 +23,12 @@ export class UserInfo {
     @Inject(ProblemLog) private readonly log: ProblemLog,
   ) {}
 
+  /**
+   * The user of a verified token, with the address of the token or of userinfo.
+   *
+   * @throws {LoginFailedError} `email_missing`, `email_unverified`, or `subject` where userinfo is of another user; and as
+   * {@link OpenIdProvider}
+   */
   async userOf(
     tenant: Tenant,
     token: JWTPayload,

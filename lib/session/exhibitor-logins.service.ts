@@ -62,7 +62,7 @@ export class ExhibitorLogins {
   }
 }
 
-/** The name of a logout at the provider begins with `[`. Ended as an id, it would lose the time of that logout. */
+/** Logouts at the provider are recorded beside the ids, under names that begin with `[`. Ended as an id, one would lose its time. */
 function requireText(name: string, value: unknown): string {
   if (typeof value === 'string' && value !== '' && !(name === 'id' && value.startsWith('['))) {
     return value;

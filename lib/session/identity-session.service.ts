@@ -27,7 +27,7 @@ interface CarriedLogin {
 export interface NewLogin {
   identity: ExhibitorIdentity;
   idToken: string;
-  /** The logins that the browser had when this one was started: the callback of another site's form brings no cookie. */
+  /** The logins that the browser had when this one was started: a `form_post` from another site brings no cookie with `SameSite=Lax`. */
   former: readonly CarriedLogin[];
 }
 

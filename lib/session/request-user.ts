@@ -34,23 +34,30 @@ const notOfHost = new WeakSet<object>();
 export function setUser(http: HttpContext, session: SessionState): ExhibitorIdentity {
   const request: GuardedRequest = http.request;
   const users = request[USERS] ?? [];
-  const before = users.find((one) => isSame(one.session, session));
-  if (before !== undefined && (session.mode !== 'host' || before.user === request.user)) {
-    // With `session: 'host'` the host may have changed members of this user since.
-    before.session = session;
-    request.user = before.user;
-    return before.user;
+  const known = users.find((one) => isSame(one.session, session));
+  // The host may have set another object since.
+  const isReplaced = session.mode === 'host' && known?.user !== request.user;
+  if (known !== undefined && !isReplaced) {
+    // The host may have changed members of this object since.
+    known.session = session;
+    request.user = known.user;
+    return known.user;
   }
-  const user = { ...session.identity };
+  const user = newUser(session);
+  request[USERS] = [...users.filter((one) => one !== known), { user, session }];
+  request.user = user;
+  return user;
+}
+
+function newUser({ identity, mode }: SessionState): ExhibitorIdentity {
+  const user = { ...identity };
   // Those in the session of a host must not become read-only.
   if (!Object.isFrozen(user.claims)) {
     user.claims = frozenCopy(user.claims);
   }
-  if (session.mode !== 'host') {
+  if (mode !== 'host') {
     notOfHost.add(user);
   }
-  request[USERS] = [...users.filter((one) => one !== before), { user, session }];
-  request.user = user;
   return user;
 }
 

@@ -80,7 +80,12 @@ export class Tenant {
     if (this.#settings.endpoints?.[name] !== undefined) {
       return `endpoints.${name}`;
     }
-    return this.#settings.login?.discovery === true ? 'login.discovery' : 'authUrl';
+    return this.isDiscovered(name) ? 'login.discovery' : 'authUrl';
+  }
+
+  /** True where the metadata of the provider names this endpoint of a login. @internal */
+  isDiscovered(name: EndpointName): boolean {
+    return this.#settings.endpoints?.[name] === undefined && this.#settings.login?.discovery === true;
   }
 
   /** Path of the option that sets the provider's keys or their address, for the operator. @internal */
