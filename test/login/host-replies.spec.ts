@@ -181,10 +181,7 @@ it.each([
 ] as const)(
   'a login in a frame of a %s page with cookies.sameSite %s: %i',
   async (site, sameSite, status) => {
-    const host = await start({
-      redirectUri: 'https://host.example.com/auth/callback',
-      cookies: { sameSite },
-    });
+    const host = await start({ redirectUri: 'https://host.example/auth/callback', cookies: { sameSite } });
     const headers = { 'sec-fetch-dest': 'iframe', 'sec-fetch-site': site };
     const reply = await new Visitor().visit(`${host.url}/auth/login`, { headers });
     const expected = status === 302 ? new RegExp(`^302 [^,]*SameSite=${sameSite}[^,]*$`, 'i') : /^400 $/;
