@@ -67,7 +67,8 @@ export class LogoutService {
    * Verifies the `logout_token` of a request (Back-Channel Logout 1.0) and ends the logins that it names. Answers false where the
    * `store` did not take it. `tenantKey` names a tenant of a source.
    *
-   * @throws {LoginFailedError} where every tenant that it may be for refuses it
+   * @throws {LoginFailedError} `token_type` without a token, `audience` for no tenant of this host; else where every tenant that it may be
+   * for refuses it
    * @throws {ExhibitorError} where one of them could not check it, as {@link TokenValidator.verify}, and as {@link TenantRegistry.resolve}
    */
   async receive(

@@ -173,7 +173,7 @@ export function isText(value: unknown): value is string {
 
 /** True where a claim is the left half of this value's hash, by the hash function of the algorithm (OIDC Core §3.3.2.11). */
 export function hashFits(claim: unknown, value: string, algorithm: string): boolean {
-  // EdDSA, whose name has no number, uses SHA-512.
+  // `EdDSA` and `Ed25519` name no hash function: Ed25519 uses SHA-512.
   const bits = /(256|384|512)$/.exec(algorithm)?.[1] ?? '512';
   const digest = createHash(`sha${bits}`).update(value).digest();
   return claim === digest.subarray(0, digest.length / 2).toString('base64url');

@@ -36,11 +36,11 @@ export class PublishedDocuments<T> {
     private readonly clock: Clock,
     private readonly deadlines: Deadlines,
     private readonly transport: Transport,
-    /** Least time of a fetch, in ms: one for a tenant with less time serves the others too. */
+    /** Least time of a fetch, in ms, also of one that a tenant with less time has started: others wait for it too. */
     private readonly leastTime: number,
   ) {}
 
-  /** The document, fetched once for all callers where it is not fresh or is `rejected` to one; the last good one where that fails. */
+  /** The document, fetched once for all callers where it is not fresh, or the one that the caller `rejected`; the last good one where that fails. */
   async read(
     name: string,
     tenant: Tenant,

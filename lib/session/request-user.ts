@@ -24,7 +24,7 @@ const USERS = Symbol('nestjs-exhibitor.users');
 
 type GuardedRequest = ExhibitorRequest & { [USERS]?: { user: ExhibitorIdentity; session: SessionState }[] };
 
-/** Users from a cookie or a bearer token. A host may keep one in its session, and set it as the user of a later request. */
+/** Users from a cookie or a bearer token. A host may set the same object at a later request. A copy of it is a user of the host. */
 const notOfHost = new WeakSet<object>();
 
 /**
@@ -35,10 +35,8 @@ export function setUser(http: HttpContext, session: SessionState): ExhibitorIden
   const request: GuardedRequest = http.request;
   const users = request[USERS] ?? [];
   const known = users.find((one) => isSame(one.session, session));
-  // The host may have set another object since.
-  const isReplaced = session.mode === 'host' && known?.user !== request.user;
-  if (known !== undefined && !isReplaced) {
-    // The host may have changed members of this object since.
+  // A host may have set another object since, or changed members of this one.
+  if (known !== undefined && (session.mode !== 'host' || known.user === request.user)) {
     known.session = session;
     request.user = known.user;
     return known.user;
