@@ -8,10 +8,10 @@ import { messageFor } from './to-http-exception.js';
 /**
  * Receives logouts of the provider (OpenID Connect Back-Channel Logout 1.0): the form field `logout_token` of a POST request.
  * Identities of that session, and those of that user which began before the logout (where the token names a session, only those without
- * one), are no longer accepted; with `store`, in every process. Bearer tokens are not affected. A fixed tenant is found by issuer and audience of the token; `getTenant` names one of a
- * source. The guard answers itself, and the handler never runs: 200, 400 where the token is refused or cannot be checked, or 503
- * where the `store` did not take the logout. Requires `logoutCheck: { provider: true }`, in every application that accepts these
- * identities; else the application does not start (`configuration_invalid`).
+ * one), are no longer accepted; with `store`, in every process. Bearer tokens are not affected. A fixed tenant is found by issuer and
+ * audience of the token; `getTenant` names one of a source. The guard answers itself, and the handler never runs: 200, 400 where the token
+ * is refused or cannot be checked, or 503 where the `store` did not take the logout. Requires `logoutCheck: { provider: true }`, in every
+ * application that accepts these identities; else the application does not start (`configuration_invalid`).
  *
  * @example
  * @Post('auth/backchannel-logout') @UseGuards(ExhibitorBackChannelLogoutGuard) backChannelLogout() {}

@@ -5,8 +5,8 @@ import { LOGIN_HEADERS, neverSettle, RouteGuard } from './route-guard.js';
 
 /**
  * Removes identity and selections, ends the login, then runs the handler. Where `login.endSession` is set and somebody was logged in, the
- * handler does not run: the guard answers 303 to the provider, which ends its session and then shows
- * `login.postLogoutRedirectUri`. A provider whose address is not known fails no logout: the handler runs. Refuses requests that a page of another site caused (400
+ * handler does not run: the guard answers 303 to the provider, which ends its session and then shows `login.postLogoutRedirectUri`. A
+ * provider whose address is not known fails no logout: the handler runs. Refuses requests that a page of another site caused (400
  * `invalid_argument`). Use it on a POST route: any page can cause a GET.
  *
  * @example

@@ -40,7 +40,7 @@ export class PublishedDocuments<T> {
     private readonly leastTime: number,
   ) {}
 
-  /** The document, fetched once for all callers where it is not fresh, or the one that the caller `rejected`; the last good one where that fails. */
+  /** The document, fetched once for all callers where it is not fresh, or is the `rejected` one; the last good one where that fails. */
   async read(
     name: string,
     tenant: Tenant,
