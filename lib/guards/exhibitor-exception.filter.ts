@@ -16,7 +16,7 @@ abstract class ErrorOfAnyCopy extends ExhibitorError {
 /**
  * Answers each {@link ExhibitorError} that a handler throws: over HTTP with its status and `code`, in GraphQL by an error of the
  * result, in a microservice as Nest answers unknown errors. The module binds it for the whole application, after the filters of the
- * host, unless `bindFilter: false` is set.
+ * host, unless `bindFilter: false` is set. It is not for gateways of WebSockets, whose clients would hear of no error.
  *
  * @example
  * @Controller() @UseFilters(ExhibitorExceptionFilter)

@@ -6,13 +6,14 @@ import { isCrossSiteRequest } from '../http/fetch-metadata.js';
 import type { HttpContext } from '../http/http-context.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import { isRecord } from '../model/json-values.js';
-import { isText } from '../oidc/check-claims.js';
+import { described, isText } from '../oidc/check-claims.js';
 import { isAddressedTo } from '../oidc/logout-token.js';
 import { OpenIdProvider } from '../oidc/openid-provider.service.js';
 import { TokenValidator } from '../oidc/token-validator.service.js';
 import { unverified } from '../oidc/verify-signature.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import type { ExhibitorSettings } from '../options/exhibitor-settings.js';
+import { ProblemLog } from '../problems/problem-log.service.js';
 import { isIdentityOf } from '../session/identity-reader.service.js';
 import { IdentitySession } from '../session/identity-session.service.js';
 import { EndedLogins } from '../store/ended-logins.service.js';
@@ -38,6 +39,7 @@ export class LogoutService {
     @Inject(EndedLogins) private readonly ended: EndedLogins,
     @Inject(Clock) private readonly clock: Clock,
     @Inject(Deadlines) private readonly deadlines: Deadlines,
+    @Inject(ProblemLog) private readonly log: ProblemLog,
   ) {
     this.#trustedOrigins = settings.trustedOrigins;
   }
@@ -77,7 +79,7 @@ export class LogoutService {
   ): Promise<boolean> {
     const token = readLogoutToken(http);
     const addressed = this.#addresseesOf(token);
-    const tenants = addressed.length > 0 ? addressed : [await this.#named(await tenantKey())];
+    const tenants = addressed.length > 0 ? addressed : [await this.#named(await tenantKey(), token)];
     // Each answers whether the token was stored, or its refusal. The token is refused where every tenant refuses it.
     const results = await Promise.all(
       tenants.map((tenant) => this.#record(tenant, token).catch(refusalOrThrow)),
@@ -89,8 +91,16 @@ export class LogoutService {
     return !results.includes(false);
   }
 
-  #named(tenantKey: string | undefined): Tenant | Promise<Tenant> {
+  #named(tenantKey: string | undefined, token: string): Tenant | Promise<Tenant> {
     if (tenantKey === undefined && this.tenants.fixed.length > 1) {
+      const { iss, aud } = unverified(token, 'claims');
+      this.log.report(undefined, {
+        cause: 'logout_token',
+        options: ['login.issuer', 'login.clientId'],
+        message: 'a logout token is refused (audience): it is for none of the tenants',
+        received: `iss ${described(iss)}, aud ${described(aud)}`,
+        isUnverified: true,
+      });
       throw new LoginFailedError('audience', 'the logout_token is for no tenant of this host');
     }
     return this.tenants.resolve(tenantKey);

@@ -59,9 +59,14 @@ function newUser({ identity, mode }: SessionState): ExhibitorIdentity {
   return user;
 }
 
+/** The identity of a host may have no id. */
 function isSame(before: SessionState, { identity, tenant, mode }: SessionState): boolean {
   return (
-    before.mode === mode && before.identity.id === identity.id && before.tenant.stateKey === tenant.stateKey
+    before.mode === mode &&
+    before.tenant.stateKey === tenant.stateKey &&
+    before.identity.id === identity.id &&
+    before.identity.subject === identity.subject &&
+    before.identity.issuer === identity.issuer
   );
 }
 
