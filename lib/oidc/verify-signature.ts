@@ -26,6 +26,11 @@ export async function verifyToken(
 
 /** Header or claims of a JWT that is not verified yet: they prove nothing. Empty where they are unreadable. */
 export function unverified(token: string, part: 'header' | 'claims'): Record<string, unknown> {
-  const [header = '', claims = ''] = token.split('.', 2);
-  return parseRecord(Buffer.from(part === 'header' ? header : claims, 'base64url'));
+  // An encrypted token has five parts, of which only the header is readable.
+  const parts = token.split('.', 6);
+  const isComplete = parts.length === 3 || (parts.length === 5 && part === 'header');
+  const text = parts[part === 'header' ? 0 : 1] ?? '';
+  const bytes = Buffer.from(text, 'base64url');
+  // Buffer ignores what is not base64url, so that the encoded form must be compared.
+  return isComplete && bytes.toString('base64url') === text ? parseRecord(bytes) : {};
 }
