@@ -19,9 +19,9 @@ import { TenantRegistry } from '../tenants/tenant-registry.service.js';
 import { browserLoginOf } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import { Deadlines } from '../time/deadline.js';
+import { authorizationUrl, checkLoginParameters } from './authorization-request.js';
 import { fitsLogin, readCallback, type CallbackParameters } from './callback-parameters.js';
 import { CallbackVerifier } from './callback-verifier.service.js';
-import { authorizationUrl, checkLoginParameters } from './authorization-request.js';
 import {
   createPendingLogin,
   PendingLogins,

@@ -1,4 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
+import type { JWTPayload } from 'jose';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { LoginFailedError } from '../errors/login-failed.error.js';
@@ -78,8 +79,9 @@ export class LogoutService {
     tenantKey: () => string | undefined | Promise<string | undefined>,
   ): Promise<boolean> {
     const token = readLogoutToken(http);
-    const addressed = this.#addresseesOf(token);
-    const tenants = addressed.length > 0 ? addressed : [await this.#named(await tenantKey(), token)];
+    const claims = unverified(token, 'claims');
+    const addressed = this.#addresseesOf(claims);
+    const tenants = addressed.length > 0 ? addressed : [await this.#namedTenant(await tenantKey(), claims)];
     // Each answers whether the token was stored, or its refusal. The token is refused where every tenant refuses it.
     const results = await Promise.all(
       tenants.map((tenant) => this.#record(tenant, token).catch(refusalOrThrow)),
@@ -91,9 +93,9 @@ export class LogoutService {
     return !results.includes(false);
   }
 
-  #named(tenantKey: string | undefined, token: string): Tenant | Promise<Tenant> {
+  /** The tenant of this key, else the only one. */
+  #namedTenant(tenantKey: string | undefined, { iss, aud }: JWTPayload): Tenant | Promise<Tenant> {
     if (tenantKey === undefined && this.tenants.fixed.length > 1) {
-      const { iss, aud } = unverified(token, 'claims');
       this.log.report(undefined, {
         cause: 'logout_token',
         options: ['login.issuer', 'login.clientId'],
@@ -107,8 +109,7 @@ export class LogoutService {
   }
 
   /** The fixed tenants whose keys may verify this token, one of each registration, so that it is verified once for each. */
-  #addresseesOf(token: string): Tenant[] {
-    const claims = unverified(token, 'claims');
+  #addresseesOf(claims: JWTPayload): Tenant[] {
     const addressed = this.tenants.fixed.filter(
       ({ login }) => login !== undefined && isAddressedTo(claims, login.issuer, login.clientId),
     );

@@ -61,8 +61,8 @@ interface CommonOptions<T> {
    * Services of one host name set different ones. Lifetimes in ms: `loginTtl` (default 600 000) and `identityTtl` (default 28 800 000).
    * `sameSite` of the identity cookie, default `lax`; with `none` the login cookie has it too. Where `absoluteTtl` (ms, default
    * `identityTtl`) is longer than `identityTtl`, a guarded request seals the identity anew once half of `identityTtl` has passed, until
-   * `absoluteTtl` after the login. With `session: 'host'` the identity ends
-   * then, and the host's session decides how long it lasts without a request.
+   * `absoluteTtl` after the login. With `session: 'host'` the identity ends then, and the host's session decides how long it lasts
+   * without a request.
    *
    * @example
    * cookies: { identityTtl: 1_800_000, absoluteTtl: 43_200_000 }, // 30 minutes without a request, 12 hours at most

@@ -59,7 +59,7 @@ function newUser({ identity, mode }: SessionState): ExhibitorIdentity {
   return user;
 }
 
-/** The identity of a host may have no id. */
+/** By subject and issuer too, since the identity of a host may have no id. */
 function isSame(before: SessionState, { identity, tenant, mode }: SessionState): boolean {
   return (
     before.mode === mode &&

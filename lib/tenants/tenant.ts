@@ -77,10 +77,10 @@ export class Tenant {
 
   /** Path of the option that sets the address of an endpoint of a login, for the operator. @internal */
   endpointOption(name: EndpointName): string {
-    if (this.#settings.endpoints?.[name] !== undefined) {
-      return `endpoints.${name}`;
+    if (this.isDiscovered(name)) {
+      return 'login.discovery';
     }
-    return this.isDiscovered(name) ? 'login.discovery' : 'authUrl';
+    return this.#settings.endpoints?.[name] === undefined ? 'authUrl' : `endpoints.${name}`;
   }
 
   /** True where the metadata of the provider names this endpoint of a login. @internal */
