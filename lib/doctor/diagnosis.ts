@@ -13,6 +13,7 @@ import { ProblemLog } from '../problems/problem-log.service.js';
 import type { Problem } from '../problems/problem.interface.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
 import type { Tenant } from '../tenants/tenant.js';
+import { Clock } from '../time/clock.js';
 import { withTimeout } from '../time/deadline.js';
 import { Transport } from '../transport/transport.service.js';
 import { errorCode } from '../transport/wire/network-errors.js';
@@ -108,12 +109,18 @@ export async function begin(given: Json, hints: DiagnosisHints): Promise<Diagnos
       seen.address = shownUrl(String(sent.url));
       return sent;
     });
-  const report = (_tenant: unknown, problem?: Problem): void => void (seen.problem ??= problem);
+  const report = (_tenant: unknown, problem?: Problem): void => {
+    // A partner that fails is told by the error of the step.
+    if (problem?.isWarning !== true || problem.options.length > 0) {
+      seen.problem ??= problem;
+    }
+  };
+  const silent = { report, warn: () => false, error: () => {} };
   const options = checkOptions({ tenant: own, http, allowedOrigins, session, secrets, axios });
   checkLookupFilter(hints);
   const providers = [
     { provide: CHECKED_OPTIONS, useValue: options },
-    { provide: ProblemLog, useValue: { report } },
+    { provide: ProblemLog, useValue: Object.assign(new ProblemLog(options, new Clock()), silent) },
   ];
   const module = { module: ExhibitorModule, providers };
   const context = await NestFactory.createApplicationContext(module, { abortOnError: false });

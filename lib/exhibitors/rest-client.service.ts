@@ -41,7 +41,7 @@ export class RestClient {
       return reply;
     }
     const sent = { operation: request.operation, url: tenant.baseUrl + request.path };
-    this.log.report(tenant, statusProblem(reply.status, sent, tenant.stateKey.hasAnswered));
+    this.log.report(tenant, statusProblem(reply.status, sent, reply.body, tenant.stateKey.hasAnswered));
     throw errorOf(reply.status, tenant, deadline.sent);
   }
 

@@ -37,6 +37,8 @@ export class ExhibitorCallbackGuard extends RouteGuard {
         if (!isExhibitorError(error)) {
           throw error;
         }
+        // An override may answer it in its own words.
+        RouteGuard.servicesOf(this).log.reportMistake(error);
         await this.onLoginFailed(error, context);
         await neverSettle();
       }
@@ -67,7 +69,7 @@ export class ExhibitorCallbackGuard extends RouteGuard {
   }
 
   /**
-   * The login failed: refused (`login_failed`), or the provider is slow or down (503, 504). By default throws the error, which
+   * The login failed: refused (`login_failed`), or the provider is slow or down (503, 504). It was logged before. By default throws the error, which
    * is answered by its status. If it returns, it has sent the reply. May be async.
    *
    * @example

@@ -1,7 +1,7 @@
 import { STATUS_CODES } from 'node:http';
 import { HttpException } from '@nestjs/common';
 import { HTTP_STATUS_BY_CODE } from '../errors/error-codes.js';
-import type { ExhibitorError } from '../errors/exhibitor.error.js';
+import { isOfHost, type ExhibitorError } from '../errors/exhibitor.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import type { HttpContext } from '../http/http-context.js';
 
@@ -9,22 +9,30 @@ import type { HttpContext } from '../http/http-context.js';
  * What a client may be told. Failures of the host, the service and the provider are told by the reason phrase: their words are for the
  * log.
  */
-export function messageFor({ code, message }: ExhibitorError): string {
-  if (code === 'configuration_invalid') {
+export function messageFor(error: ExhibitorError): string {
+  const { code, message } = error;
+  if (code === 'configuration_invalid' && !isOfHost(error)) {
     return 'The server is not configured for this';
   }
-  const status = HTTP_STATUS_BY_CODE[code];
+  const status = statusOf(error);
   return status < 500 ? message : (STATUS_CODES[status] ?? code);
 }
 
+function statusOf(error: ExhibitorError): number {
+  return isOfHost(error) ? 500 : HTTP_STATUS_BY_CODE[error.code];
+}
+
 /**
- * The reply for an error: `{ statusCode, message, error, code, reason? }`, with the error as `cause`.
+ * The reply for an error: an `HttpException` that a function of the host threw, else `{ statusCode, message, error, code, reason? }`, with the error as `cause`.
  *
  * @param http gets `Retry-After`, in seconds
  */
 export function toHttpException(error: ExhibitorError, http?: HttpContext): HttpException {
-  const { code, retryAfterMs } = error;
-  const status = HTTP_STATUS_BY_CODE[code];
+  const { code, retryAfterMs, cause } = error;
+  if (isOfHost(error) && cause instanceof HttpException) {
+    return cause;
+  }
+  const status = statusOf(error);
   if (status === 503 && retryAfterMs !== undefined) {
     http?.setHeader('Retry-After', String(Math.ceil(retryAfterMs / 1000)));
   }

@@ -100,6 +100,13 @@ export class HttpContext {
     return Array.isArray(value) ? value.join(', ') : value;
   }
 
+  /** True for a form that no body parser of the host has read. */
+  get isUnreadForm(): boolean {
+    const { method, body } = this.request;
+    const isForm = /^application\/x-www-form-urlencoded\b/i.test(this.header('content-type') ?? '');
+    return method === 'POST' && isForm && (!isRecord(body) || Buffer.isBuffer(body));
+  }
+
   /** Path and query as the client sent them. In mounted applications Express and middie shorten `url`. */
   get target(): URL {
     const target = this.request.originalUrl ?? this.request.url;

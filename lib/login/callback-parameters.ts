@@ -1,5 +1,6 @@
 import * as v from 'valibot';
 import type { HttpContext } from '../http/http-context.js';
+import type { Refusal } from '../problems/problem.interface.js';
 import { isHybrid } from '../tenants/tenant.js';
 import type { PendingLogin } from './pending-login.js';
 
@@ -33,26 +34,42 @@ export function readCallback({ request, target }: HttpContext): CallbackParamete
   return success ? output : undefined;
 }
 
-/** True where a response is as the login asked for it. Some providers send an error in the query although a form was asked for. */
-export function fitsLogin(
+/**
+ * What is wrong with a response that is not as its login asked for it; `undefined` where it is. Some providers send an error in the
+ * query although a form was asked for.
+ */
+export function misfitOf(
   parameters: CallbackParameters,
   login: PendingLogin,
   method: string,
   path: string,
-): boolean {
+): Refusal | undefined {
   const hybrid = isHybrid(login);
-  const isExpected = method === (hybrid ? 'POST' : 'GET');
-  if (path !== new URL(login.redirectUri).pathname) {
-    return false;
-  }
-  if (parameters.error !== undefined) {
-    return isExpected || method === 'GET';
+  const expectedMethod = hybrid ? 'POST' : 'GET';
+  const expectedPath = new URL(login.redirectUri).pathname;
+  const isError = parameters.error !== undefined;
+  if (path !== expectedPath || !(method === expectedMethod || (isError && method === 'GET'))) {
+    return {
+      reason: 'state',
+      option: 'login.redirectUri',
+      detail:
+        'the path or the method is not that of the login. Behind a proxy that removes a prefix, override getCallbackPath',
+      expected: `${expectedMethod} ${expectedPath}`,
+      received: `${method} ${path}`,
+    };
   }
   const hasAccessToken = login.responseType === 'code token id_token';
-  return (
-    isExpected &&
+  const isComplete =
     parameters.code !== undefined &&
     (parameters.id_token !== undefined) === hybrid &&
-    (parameters.access_token !== undefined) === hasAccessToken
-  );
+    (parameters.access_token !== undefined) === hasAccessToken;
+  return isError || isComplete
+    ? undefined
+    : {
+        reason: 'state',
+        option: 'login.responseType',
+        detail: 'the parameters are not those of the response type',
+        expected: login.responseType,
+        received: Object.keys(parameters).join(' '),
+      };
 }

@@ -1,11 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { Inject, Injectable } from '@nestjs/common';
 import type { JWTPayload } from 'jose';
-import {
-  LoginFailedError,
-  type LoginFailureDetails,
-  type LoginFailureReason,
-} from '../errors/login-failed.error.js';
+import { LoginFailedError, type LoginFailureReason } from '../errors/login-failed.error.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import { hashFits, isText } from '../oidc/check-claims.js';
 import { OpenIdProvider } from '../oidc/openid-provider.service.js';
@@ -66,23 +62,26 @@ export class CallbackVerifier {
     this.#checkError(tenant, pending, parameters);
     const front = isHybrid(pending) ? await verifyIdToken(parameters.id_token ?? '', false) : undefined;
     if (front !== undefined) {
-      checkHashes(tenant, front, parameters);
+      this.#checkHashes(tenant, front, parameters);
     }
     const tokens = await this.codes.redeem(tenant, pending, parameters.code ?? '', deadline);
     const { header, payload } = await verifyIdToken(tokens.idToken, true);
     const { iss, sub, at_hash: tokenHash } = payload;
     if (tokenHash !== undefined && !hashFits(tokenHash, tokens.accessToken, header.alg)) {
-      throw refusal(tenant, 'token_hash');
+      const detail = 'at_hash of the ID token is not that of the access token beside it';
+      throw this.log.refusal(tenant, 'ID token', { reason: 'token_hash', detail });
     }
     // Both ID tokens of the hybrid flow have the same issuer and subject (OIDC Core §3.3.3.6).
     if (front !== undefined && (front.payload.iss !== iss || front.payload.sub !== sub)) {
-      throw refusal(tenant, 'subject');
+      const detail = 'the ID tokens of the callback and of the token endpoint are of different users';
+      throw this.log.refusal(tenant, 'callback', { reason: 'subject', detail, isUnverified: true });
     }
     const user = await this.userInfo.userOf(tenant, payload, tokens.accessToken, deadline);
     const verified = this.#identityOf(tenant, pending, payload, user);
-    const identity = await authorizedIdentity(tenant, verified, deadline);
+    const identity = await authorizedIdentity(tenant, verified, deadline, this.log);
     if (identity === undefined) {
-      throw refusal(tenant, 'not_authorized');
+      const message = 'the login is refused: not_authorized';
+      throw new LoginFailedError('not_authorized', message, { tenant: tenant.key });
     }
     return { identity, idToken: tokens.idToken, former };
   }
@@ -100,20 +99,19 @@ export class CallbackVerifier {
         ? isHybrid(pending) || !(await this.provider.requiresIss(tenant, deadline))
         : iss === issuer;
     if (!isAccepted) {
-      this.log.report(tenant, {
-        cause: 'callback iss',
-        options: ['login.issuer'],
-        message: 'the callback is refused (issuer): its parameter iss is not the issuer',
+      throw this.log.refusal(tenant, 'callback', {
+        reason: 'issuer',
+        option: 'login.issuer',
+        detail: 'its parameter iss is not the issuer',
         expected: issuer,
         received: iss ?? 'none',
         // Anybody can send a browser here.
         isUnverified: true,
       });
-      throw refusal(tenant, 'issuer');
     }
   }
 
-  /** What a user did is not reported. Other errors are, as unverified. */
+  /** That the user refused is not logged. */
   #checkError(tenant: Tenant, pending: PendingLogin, parameters: CallbackParameters): void {
     const { error, error_description: errorDescription } = parameters;
     if (error === undefined) {
@@ -122,11 +120,28 @@ export class CallbackVerifier {
     const { state, nonce, verifier } = pending;
     const shown = presentableError(error, errorDescription, [state, nonce, verifier]);
     const reason = REASON_BY_ERROR.get(error) ?? 'provider';
-    if (reason === 'provider') {
-      const message = `the callback received an error instead of a code: ${describeFailure(shown)}`;
-      this.log.report(tenant, { cause: 'callback error', options: [], message, isUnverified: true });
+    if (reason === 'denied') {
+      throw new LoginFailedError(reason, 'the login is refused: denied', { tenant: tenant.key, ...shown });
     }
-    throw refusal(tenant, reason, shown);
+    const detail = 'it has an error instead of a code';
+    const received = describeFailure(shown);
+    throw this.log.refusal(tenant, 'callback', { reason, detail, received, isUnverified: true }, shown);
+  }
+
+  /** Of the hybrid flow (OIDC Core §3.3.2.9 to §3.3.2.11). The front-channel access token is not used. */
+  #checkHashes(
+    tenant: Tenant,
+    { header: { alg }, payload }: VerifiedToken,
+    { code = '', access_token: accessToken }: CallbackParameters,
+  ): void {
+    const refusal = (reason: 'code_hash' | 'token_hash', detail: string): LoginFailedError =>
+      this.log.refusal(tenant, 'callback', { reason, detail, isUnverified: true });
+    if (!hashFits(payload['c_hash'], code, alg)) {
+      throw refusal('code_hash', 'c_hash of its ID token is not that of its code');
+    }
+    if (accessToken !== undefined && !hashFits(payload['at_hash'], accessToken, alg)) {
+      throw refusal('token_hash', 'at_hash of its ID token is not that of its access token');
+    }
   }
 
   #identityOf(
@@ -154,26 +169,4 @@ export class CallbackVerifier {
       expiresAt: now + this.#identityTtl,
     };
   }
-}
-
-/** Of the hybrid flow (OIDC Core §3.3.2.9 to §3.3.2.11). The front-channel access token is not used. */
-function checkHashes(
-  tenant: Tenant,
-  { header: { alg }, payload }: VerifiedToken,
-  { code = '', access_token: accessToken }: CallbackParameters,
-): void {
-  if (!hashFits(payload['c_hash'], code, alg)) {
-    throw refusal(tenant, 'code_hash');
-  }
-  if (accessToken !== undefined && !hashFits(payload['at_hash'], accessToken, alg)) {
-    throw refusal(tenant, 'token_hash');
-  }
-}
-
-function refusal(
-  { key }: Tenant,
-  reason: LoginFailureReason,
-  details: LoginFailureDetails = {},
-): LoginFailedError {
-  return new LoginFailedError(reason, `the login is refused: ${reason}`, { tenant: key, ...details });
 }

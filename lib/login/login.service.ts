@@ -10,6 +10,8 @@ import { checkEventId } from '../model/path-parameters.js';
 import { OpenIdProvider } from '../oidc/openid-provider.service.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import type { ExhibitorSettings } from '../options/exhibitor-settings.js';
+import { UNREAD_FORM } from '../problems/host-problems.js';
+import type { Refusal } from '../problems/problem.interface.js';
 import { ProblemLog } from '../problems/problem-log.service.js';
 import { IdentitySession } from '../session/identity-session.service.js';
 import type { SessionState } from '../session/request-user.js';
@@ -20,7 +22,7 @@ import { browserLoginOf } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import { Deadlines } from '../time/deadline.js';
 import { authorizationUrl, checkLoginParameters } from './authorization-request.js';
-import { fitsLogin, readCallback, type CallbackParameters } from './callback-parameters.js';
+import { misfitOf, readCallback, type CallbackParameters } from './callback-parameters.js';
 import { CallbackVerifier } from './callback-verifier.service.js';
 import {
   createPendingLogin,
@@ -34,6 +36,8 @@ import { safeReturnTo } from './return-to.js';
 /** Shown to a user who reloads a callback, goes back to it, or returns to the oldest of many tabs. */
 const ADVICE =
   'this login was finished before, has expired or was replaced by newer ones: start the login again';
+
+const NOT_PENDING = `this response belongs to no pending login: ${ADVICE}`;
 
 /** Causes: the login route is on another host than `redirectUri`, or the user changed the browser. */
 const NO_COOKIE =
@@ -133,8 +137,8 @@ export class LoginService {
       // that host may ask for less, such as a larger `maxAge`.
       const own = browserLoginOf(tenant);
       if (pending.provider !== providerDigest(own) || pending.redirectUri !== own.redirectUri) {
-        const message = 'this login was started with another provider, client or host';
-        throw new LoginFailedError('state', message, { tenant: tenant.key });
+        const detail = 'this login was started with another provider, client or host';
+        throw this.log.refusal(tenant, 'callback', { reason: 'state', detail }, { message: detail });
       }
       const login = await this.deadlines.within(tenant.http.deadline, (deadline) =>
         this.callback.verify(tenant, pending, parameters, deadline),
@@ -159,19 +163,49 @@ export class LoginService {
   ): Promise<{ pending: PendingLogin; parameters: CallbackParameters }> {
     const parameters = readCallback(http);
     const pending = parameters && (await this.#pending.find(http, parameters.state));
-    if (pending && fitsLogin(parameters, pending, http.request.method, await getPath())) {
-      return { pending, parameters };
+    if (pending) {
+      const misfit = misfitOf(parameters, pending, http.request.method, await getPath());
+      if (misfit === undefined) {
+        return { pending, parameters };
+      }
+      throw this.#refuse(pending.tenant, misfit, NOT_PENDING);
+    }
+    if (parameters === undefined) {
+      throw this.#withoutState(http);
     }
     if (this.#pending.areSent(http)) {
-      throw new LoginFailedError('state', `this response belongs to no pending login: ${ADVICE}`);
+      throw new LoginFailedError('state', NOT_PENDING);
     }
-    this.log.report(this.tenants.peek(this.tenants.onlyKey ?? ''), {
-      cause: 'callback cookie',
-      options: ['login.redirectUri'],
-      message: `the callback is refused (state): it brought ${NO_COOKIE}`,
-      isUnverified: true,
-    });
-    throw new LoginFailedError('state', `the browser sent ${NO_COOKIE}: start the login again`);
+    const refusal = {
+      reason: 'state',
+      option: 'login.redirectUri',
+      detail: `it brought ${NO_COOKIE}`,
+    } as const;
+    throw this.#refuse(this.tenants.onlyKey, refusal, `the browser sent ${NO_COOKIE}: start the login again`);
+  }
+
+  /** Without a `state`, or with a parameter that is repeated or too long. A visit without parameters is not logged. */
+  #withoutState(http: HttpContext): LoginFailedError {
+    const isPost = http.request.method === 'POST';
+    const error = http.target.searchParams.get('error');
+    if (!isPost && error === null) {
+      return new LoginFailedError('state', NOT_PENDING);
+    }
+    const problem = http.isUnreadForm ? UNREAD_FORM : 'its form has no state, or a parameter more than once';
+    const detail = isPost ? problem : 'it has an error, and no state';
+    const received = error === null ? undefined : `error ${error}`;
+    return this.#refuse(this.tenants.onlyKey, { reason: 'state', detail, received }, NOT_PENDING);
+  }
+
+  /** Anybody can send a browser to the callback. */
+  #refuse(tenantKey: string | undefined, refusal: Refusal, message: string): LoginFailedError {
+    const tenant = this.tenants.peek(tenantKey ?? '');
+    return this.log.refusal(
+      tenant,
+      'callback',
+      { ...refusal, isUnverified: true },
+      { message, tenant: undefined },
+    );
   }
 
   /** A state is used once, with a `store` in all processes. Anybody can send an `error`, which redeems nothing and is not stored. */

@@ -14,6 +14,7 @@ import { TokenValidator } from '../oidc/token-validator.service.js';
 import { unverified } from '../oidc/verify-signature.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import type { ExhibitorSettings } from '../options/exhibitor-settings.js';
+import { UNREAD_FORM } from '../problems/host-problems.js';
 import { ProblemLog } from '../problems/problem-log.service.js';
 import { isIdentityOf } from '../session/identity-reader.service.js';
 import { IdentitySession } from '../session/identity-session.service.js';
@@ -78,7 +79,7 @@ export class LogoutService {
     http: HttpContext,
     tenantKey: () => string | undefined | Promise<string | undefined>,
   ): Promise<boolean> {
-    const token = readLogoutToken(http);
+    const token = this.#readLogoutToken(http);
     const claims = unverified(token, 'claims');
     const addressed = this.#addresseesOf(claims);
     const tenants = addressed.length > 0 ? addressed : [await this.#namedTenant(await tenantKey(), claims)];
@@ -93,17 +94,27 @@ export class LogoutService {
     return !results.includes(false);
   }
 
+  #readLogoutToken(http: HttpContext): string {
+    const { method, body } = http.request;
+    const token = method === 'POST' && isRecord(body) ? body['logout_token'] : undefined;
+    if (typeof token === 'string' && token.length <= MAX_LENGTH) {
+      return token;
+    }
+    const detail = http.isUnreadForm ? UNREAD_FORM : 'the request has no form with a logout_token';
+    const refusal = { reason: 'token_type', detail, isUnverified: true } as const;
+    throw this.log.refusal(undefined, 'logout token', refusal, {
+      message: 'the request has no logout_token',
+    });
+  }
+
   /** The tenant of this key, else the only one. */
   #namedTenant(tenantKey: string | undefined, { iss, aud }: JWTPayload): Tenant | Promise<Tenant> {
     if (tenantKey === undefined && this.tenants.fixed.length > 1) {
-      this.log.report(undefined, {
-        cause: 'logout_token',
-        options: ['login.issuer', 'login.clientId'],
-        message: 'a logout token is refused (audience): it is for none of the tenants',
-        received: `iss ${described(iss)}, aud ${described(aud)}`,
-        isUnverified: true,
-      });
-      throw new LoginFailedError('audience', 'the logout_token is for no tenant of this host');
+      const received = `iss ${described(iss)}, aud ${described(aud)}`;
+      const detail = 'it is for none of the tenants';
+      const option = ['login.issuer', 'login.clientId'];
+      const refusal = { reason: 'audience', option, detail, received, isUnverified: true } as const;
+      throw this.log.refusal(undefined, 'logout token', refusal);
     }
     return this.tenants.resolve(tenantKey);
   }
@@ -157,14 +168,6 @@ export class LogoutService {
     }
     return url.href;
   }
-}
-
-function readLogoutToken({ request: { method, body } }: HttpContext): string {
-  const token = method === 'POST' && isRecord(body) ? body['logout_token'] : undefined;
-  if (typeof token === 'string' && token.length <= MAX_LENGTH) {
-    return token;
-  }
-  throw new LoginFailedError('token_type', 'the request has no logout_token');
 }
 
 /**

@@ -150,7 +150,7 @@ export class OpenIdProvider {
     const { reason, option = addressOption(tenant, operation), expected, received } = refusal;
     this.log.report(tenant, {
       cause: `${operation} ${expected ?? received}`,
-      options: [option],
+      options: [option].flat(),
       message: `${NAMES[operation]} cannot be used`,
       expected,
       received,

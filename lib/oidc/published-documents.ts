@@ -1,4 +1,4 @@
-import { ExhibitorError } from '../errors/exhibitor.error.js';
+import { ExhibitorError, isOfHost } from '../errors/exhibitor.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { LoginFailedError } from '../errors/login-failed.error.js';
 import type { Tenant } from '../tenants/tenant.js';
@@ -107,7 +107,7 @@ function errorOf({ key }: Tenant, error: unknown): unknown {
     return error;
   }
   const { code, message, status, retryAfterMs, attempts, cause } = error;
-  const details = { tenant: key, status, retryAfterMs, attempts, cause };
+  const details = { tenant: key, status, retryAfterMs, attempts, cause, isOfHost: isOfHost(error) };
   return code === 'login_failed'
     ? new LoginFailedError(error.reason, message, details)
     : new ExhibitorError(code, message, details);

@@ -1,7 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import type { JWTPayload } from 'jose';
 import { ConfigurationError } from '../errors/configuration.error.js';
-import { LoginFailedError } from '../errors/login-failed.error.js';
 import type { Refusal } from '../problems/problem.interface.js';
 import { ProblemLog } from '../problems/problem-log.service.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
@@ -113,25 +112,11 @@ export class TokenValidator {
     return newer === keys ? undefined : verifyToken(token, newer.getKey, algorithms);
   }
 
-  #refuse(
-    tenant: Tenant,
-    { use, isFromProvider = false }: GivenToken,
-    { reason, option, expected, received }: Refusal,
-  ): never {
-    const isSigned = reason !== 'signature' && reason !== 'algorithm';
-    // Clients send expired tokens, and tokens of a clock that is ahead, all the time.
-    const isUsual = !isFromProvider && (reason === 'expired' || reason === 'issued');
-    if (option !== undefined && !isUsual) {
-      this.log.report(tenant, {
-        cause: `${use} ${reason}`,
-        options: [option],
-        message: `the ${NAMES[use]} is refused (${reason})`,
-        expected,
-        received,
-        isUnverified: !isSigned && !isFromProvider,
-      });
-    }
-    throw new LoginFailedError(reason, `the token is refused: ${reason}`, { tenant: tenant.key });
+  #refuse(tenant: Tenant, { use, isFromProvider = false }: GivenToken, refusal: Refusal): never {
+    const { reason } = refusal;
+    const isUnverified = !isFromProvider && (reason === 'signature' || reason === 'algorithm');
+    const message = `the token is refused: ${reason}`;
+    throw this.log.refusal(tenant, NAMES[use], { ...refusal, isUnverified }, { message });
   }
 }
 

@@ -1,3 +1,5 @@
+import { isRecord } from '../model/json-values.js';
+import { hideSecrets, untrustedText } from '../model/untrusted-text.js';
 import type { EndpointPaths, Problem } from './problem.interface.js';
 
 interface SentRequest {
@@ -48,6 +50,16 @@ export function addressProblem(tenant: EndpointPaths, failed: FailedRequest): Pr
   };
 }
 
+/** A partner that is slow or down, or has had enough of our requests: no option is wrong, as far as can be seen. */
+export function partnerProblem(operation: string, message: string): Problem {
+  return {
+    cause: `${operation}: ${message}`,
+    options: [],
+    message: `${operation}: ${message}`,
+    isWarning: true,
+  };
+}
+
 /** The option that says where the reply of an operation is read. */
 export function addressOption(tenant: EndpointPaths, operation: string): string {
   switch (operation) {
@@ -68,12 +80,13 @@ export function addressOption(tenant: EndpointPaths, operation: string): string 
 }
 
 /**
- * The service answered 401 to a new token, 403, or 404. A 404 has two suspects: the base URL and the event, which a visitor can
+ * The service answered 401 to a new token, 403, 404 or another 4xx. A 404 has two suspects: the base URL and the event, which a visitor can
  * choose. It is reported only until the base URL has answered a request.
  */
 export function statusProblem(
   status: number,
   request: SentRequest,
+  body: unknown,
   hasAnswered: boolean,
 ): Problem | undefined {
   if (status === 401 || status === 403) {
@@ -85,7 +98,10 @@ export function statusProblem(
         'or the scope is not enough',
     };
   }
-  if (status !== 404 || hasAnswered) {
+  if (status !== 404) {
+    return rejectedProblem(status, request, body);
+  }
+  if (hasAnswered) {
     return undefined;
   }
   return {
@@ -94,6 +110,24 @@ export function statusProblem(
     message:
       'the service answered 404: the path of the base URL is wrong, or there is no such event: ' +
       shownUrl(request.url),
+    isWarning: true,
+  };
+}
+
+/** Members in which a service tells why it rejects a request (RFC 9457 §3.1, and what frameworks send). */
+const TOLD_IN = ['title', 'detail', 'message', 'error', 'code'];
+
+/** The service rejected a request with another 4xx: what its JSON says of it, without the address of the request in any encoding. */
+function rejectedProblem(status: number, { operation, url }: SentRequest, body: unknown): Problem {
+  const address = decodeURIComponent(new URL(url).pathname.split('/contactEmail/')[1] ?? '');
+  const told = isRecord(body) ? TOLD_IN.map((name) => body[name]) : [];
+  const text = told.filter((one) => typeof one === 'string').join('; ');
+  const shown = hideSecrets(untrustedText(text, 600), [address], 200);
+  return {
+    cause: `${operation} rejected`,
+    options: [],
+    message: `${operation}: the service rejected the request with status ${status}`,
+    received: shown === '' ? undefined : shown,
     isWarning: true,
   };
 }

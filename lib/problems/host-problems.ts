@@ -1,11 +1,51 @@
-/** What the functions of a host do wrong: its `store` and its `TenantSource`. */
+/** What the functions of a host do wrong. */
+import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { isRecord } from '../model/json-values.js';
 import { untrustedText } from '../model/untrusted-text.js';
 import type { Problem } from './problem.interface.js';
 
+/** Characters of a stack that are shown, and of one of its lines. */
+const LONGEST_STACK = 4_096;
+const LONGEST_LINE = 1_000;
+
+/**
+ * The stack of what a function of the host threw, indented: its message without addresses, tokens and credentials, then the frames.
+ * Never its members, which may be anything. Errors of no class have no stack.
+ */
+export function stackText(thrown: unknown): string {
+  const { head, frames } = stackOf(thrown);
+  const lines = head.split('\n', 20).map((line) => untrustedText(line, LONGEST_LINE));
+  return [...lines, ...frames]
+    .map((line) => `    ${line}`)
+    .join('\n')
+    .slice(0, LONGEST_STACK);
+}
+
+/** Name of the error and the place where it was created: tells errors apart in the log. */
+export function firstFrame(thrown: unknown): string {
+  const { frames } = stackOf(thrown);
+  return `${isRecord(thrown) ? String(thrown['name']) : typeof thrown} ${frames[0]}`;
+}
+
+/** Name and message, which may repeat what a visitor sent, and the frames, which only code decides. */
+function stackOf(thrown: unknown): { head: string; frames: readonly string[] } {
+  if (!(thrown instanceof Error)) {
+    return { head: typeof thrown === 'string' ? thrown : `a value of the type ${typeof thrown}`, frames: [] };
+  }
+  const { name, message, stack = '' } = thrown;
+  const start = stack.indexOf(`${message}\n    at `);
+  const frames = stack
+    .slice(Math.max(0, start) + message.length)
+    .split('\n')
+    .filter((line) => line.startsWith('    at '))
+    // Of a message that was changed later, the former one may still be there.
+    .map((line) => (start === -1 ? untrustedText(line, LONGEST_LINE) : line));
+  return { head: message === '' ? name : `${name}: ${message}`, frames };
+}
+
 /** The `store` failed or was too slow. */
 export function storeDown(error: unknown): string {
-  return `the shared store does not answer (${reasonOf(error)}); continuing without it`;
+  return `the shared store does not answer (${reasonOf(error)}); continuing without it\n${stackText(error)}`;
 }
 
 export const STORE_ANSWERS_AGAIN = 'the shared store answers again';
@@ -40,14 +80,27 @@ export function unwrittenLogouts(count: number): string {
  * @param staleIfError where the last good options serve: for how long at most, in ms
  */
 export function tenantSourceFails(key: string, error: unknown, staleIfError: number | undefined): string {
-  const message = isRecord(error) && typeof error['message'] === 'string' ? error['message'] : '';
-  const reason = message === '' ? reasonOf(error) : untrustedText(message, 300);
   const effect =
     staleIfError === undefined
       ? 'no options of it can be used'
       : `its last good options are used for ${staleIfError} ms at most`;
-  return `the tenant source fails for the tenant '${untrustedText(key)}'; ${effect}: ${reason}`;
+  const line = `the tenant source fails for the tenant '${untrustedText(key)}'; ${effect}`;
+  return isExhibitorError(error)
+    ? `${line}: ${untrustedText(error.message, 300)}`
+    : `${line} (${reasonOf(error)})\n${stackText(error)}`;
 }
+
+/** With `session: 'host'`. */
+export function unusableUser(members: readonly string[]): string {
+  const names = members.slice(0, 20).map((name) => untrustedText(name, 40));
+  return (
+    "session: 'host' finds a request.user that is no identity, so the request counts as nobody's: the session must keep all " +
+    `members of ExhibitorIdentity. This one has: ${names.join(', ') || 'none'}`
+  );
+}
+
+export const UNREAD_FORM =
+  "no body parser has read its form: leave Nest's bodyParser on, or register one for application/x-www-form-urlencoded";
 
 /** `ExhibitorGuard` on a route whose event it must not guess. */
 export function unnamedEvent(controller: string, handler: string): Problem {

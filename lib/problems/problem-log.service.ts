@@ -1,11 +1,13 @@
 import { Inject, Injectable, Logger } from '@nestjs/common';
-import type { ExhibitorError } from '../errors/exhibitor.error.js';
-import { HTTP_STATUS_BY_CODE } from '../errors/error-codes.js';
+import { HTTP_STATUS_BY_CODE, type ExhibitorErrorCode } from '../errors/error-codes.js';
+import { ExhibitorError, isOfHost, type ExhibitorErrorDetails } from '../errors/exhibitor.error.js';
+import { LoginFailedError, type LoginFailureDetails } from '../errors/login-failed.error.js';
 import { untrustedText } from '../model/untrusted-text.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import { Clock } from '../time/clock.js';
 import { createCache, type ExpiringCache } from '../time/expiring-cache.js';
-import type { Problem } from './problem.interface.js';
+import { firstFrame, stackText } from './host-problems.js';
+import type { Problem, Refusal } from './problem.interface.js';
 
 const LOGGER = new Logger('nestjs-exhibitor');
 
@@ -60,7 +62,7 @@ export class ProblemLog {
     const { cause, options, isUnverified, isWarning } = problem;
     const path = tenant === undefined ? 'tenants.*' : this.#pathOf(tenant.key);
     const paths = options.map((option) => `${path}.${option}`);
-    const line = `${paths.length === 0 ? path : paths.join(', ')}: ${problemText(problem)}`;
+    const line = `${paths.length === 0 ? path : paths.join(', ')}: ${lineOf(problem)}`;
     const ofTenant = `${tenant?.stateKey.id} ${cause}`;
     if (isUnverified === true) {
       this.warn(`${line} (unverified: the browser or the client delivered it)`, `unverified ${ofTenant}`);
@@ -72,12 +74,74 @@ export class ProblemLog {
   }
 
   /**
-   * Logs an error of a request of which visitors are told only the status. A mistake of the host (`configuration_invalid`,
-   * `tenant_required`) is logged as Nest logs errors that it does not know, each of each tenant once a minute. A reply of the
-   * service that cannot be used is logged once a minute for each tenant. Other failures are reported where they are found.
+   * Logs why a login or a token is refused, and returns the error for its caller. Every refusal comes from here, but for those that a
+   * person alone can cause: `denied`, and a `state` that is missing, spent, expired or does not open.
+   *
+   * @param what that is refused: `ID token`, `callback`
+   * @param details `message` is for visitors
+   */
+  refusal(
+    tenant: ReportedTenant | undefined,
+    what: string,
+    { reason, option = [], detail, ...values }: Refusal,
+    {
+      message = `the login is refused: ${reason}`,
+      ...details
+    }: LoginFailureDetails & { message?: string } = {},
+  ): LoginFailedError {
+    this.report(tenant, {
+      cause: `${what} ${reason} ${detail}`,
+      options: [option].flat(),
+      message: `the ${what} is refused (${reason})${detail === undefined ? '' : `: ${detail}`}`,
+      ...values,
+    });
+    return new LoginFailedError(reason, message, { tenant: tenant?.key, ...details });
+  }
+
+  /**
+   * Logs what a function of the host threw, with its stack, and returns the error of the call. Once a minute for each function, name
+   * and first frame.
+   *
+   * @param option path of the option: below `tenant`, where it is one of a tenant
+   * @param details a `cause` there takes the place of what was thrown
+   */
+  hostError(
+    { option, tenant }: { option: string; tenant?: ReportedTenant | undefined },
+    thrown: unknown,
+    code: ExhibitorErrorCode,
+    message: string,
+    details: ExhibitorErrorDetails = {},
+  ): ExhibitorError {
+    const name = thrown instanceof Error ? thrown.name : 'no Error';
+    const problem = {
+      cause: `${option} ${firstFrame(thrown)}`,
+      options: [option],
+      message: `the function of the host failed (${name})`,
+      stack: stackText(thrown),
+    };
+    if (tenant === undefined) {
+      this.error(`${option}: ${lineOf(problem)}`, problem.cause);
+    } else {
+      this.report(tenant, problem);
+    }
+    return new ExhibitorError(code, message, {
+      tenant: tenant?.key,
+      cause: thrown,
+      ...details,
+      isOfHost: true,
+    });
+  }
+
+  /**
+   * Logs an error of a request of which visitors are told only the status, each of each tenant once a minute. A mistake of the host
+   * (`configuration_invalid`, `tenant_required`) is logged as Nest logs errors that it does not know. Others are reported where they
+   * are found.
    */
   reportMistake(error: ExhibitorError): void {
     const { code, tenant = '', message } = error;
+    if (isOfHost(error)) {
+      return;
+    }
     if (HTTP_STATUS_BY_CODE[code] === 500) {
       this.error(error, `${code} ${tenant} ${message}`);
     } else if (code === 'malformed_response' || code === 'pagination_drift') {
@@ -85,6 +149,9 @@ export class ProblemLog {
         `${this.#pathOf(tenant)}: ${code}: ${untrustedText(message, LONGEST_MESSAGE)}`,
         `${code} ${tenant}`,
       );
+    } else if (code === 'unknown_tenant') {
+      // The key comes from outside.
+      this.warn(`a request names the tenant '${untrustedText(tenant)}', which does not exist`, code);
     }
   }
 
@@ -118,6 +185,11 @@ export class ProblemLog {
     this.#loggedAt.set(cause, now);
     return true;
   }
+}
+
+function lineOf(problem: Problem): string {
+  const { stack } = problem;
+  return stack === undefined ? problemText(problem) : `${problemText(problem)}\n${stack}`;
 }
 
 /** The message with what was expected and received, without control characters. */

@@ -10,13 +10,18 @@ export interface EndpointPaths {
   readonly keysOption: string;
 }
 
-/** What a check refuses: the reason for the caller; for the operator the option to look at, where one may be the cause. */
+/** What a check refuses: the reason for the caller; for the operator the options to look at, where some may be the cause. */
 export interface Refusal {
   reason: LoginFailureReason;
-  /** Its path below the tenant: `login.issuer`. */
-  option?: string;
-  expected?: string;
-  received?: string;
+  /** Path below the tenant: `login.issuer`. */
+  option?: string | readonly string[] | undefined;
+  /** What is wrong, where the reason and the values do not say it. Never text from outside. */
+  detail?: string | undefined;
+  expected?: string | undefined;
+  received?: string | undefined;
+  /** As of a {@link Problem}. */
+  isUnverified?: boolean;
+  isWarning?: boolean;
 }
 
 /** A failure that only an operator can mend. */
@@ -33,6 +38,8 @@ export interface Problem {
   /** Expected and received value, where neither is a secret. Text from outside is made safe by the log. */
   expected?: string | undefined;
   received?: string | undefined;
+  /** Of what a function of the host threw: further lines, indented. */
+  stack?: string;
   /**
    * True where a browser or a client delivered the cause, so that anybody can forge it. The line is a warning that says so, and
    * has a limit of its own.

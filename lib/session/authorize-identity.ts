@@ -1,9 +1,16 @@
-import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import type { Claims } from '../oidc/user-info.service.js';
+import type { ProblemLog } from '../problems/problem-log.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import type { Deadline } from '../time/deadline.js';
+
+const NOT_AUTHORIZED = {
+  cause: 'not_authorized',
+  options: ['login.authorize'],
+  message: 'a user is refused (not_authorized): this function did not answer true',
+  isWarning: true,
+};
 
 /** About the authentication, not the person: hosts check them, so they are always kept. */
 const ALWAYS_KEPT = ['auth_time', 'acr'];
@@ -11,25 +18,30 @@ const ALWAYS_KEPT = ['auth_time', 'acr'];
 /**
  * The identity of a verified login, or of a new bearer token, as it is kept: with the claims of `login.keepClaims`. `undefined` where
  * `login.authorize`, the host's final check, refuses it; that function sees all claims.
+ *
+ * @throws {ExhibitorError} `service_unavailable` where that function throws
  */
 export async function authorizedIdentity(
-  { key, login }: Tenant,
+  tenant: Tenant,
   identity: ExhibitorIdentity,
   deadline: Deadline,
+  log: ProblemLog,
 ): Promise<ExhibitorIdentity | undefined> {
+  const { login } = tenant;
   try {
     const asked = async (): Promise<unknown> => login?.authorize === undefined || login.authorize(identity);
-    if ((await deadline.race(asked())) !== true) {
+    const answer = await deadline.race(asked());
+    if (answer !== true) {
+      const received = typeof answer === 'boolean' ? String(answer) : `a value of the type ${typeof answer}`;
+      log.report(tenant, { received, ...NOT_AUTHORIZED });
       return undefined;
     }
-  } catch (cause) {
-    if (isExhibitorError(cause)) {
-      throw cause;
+  } catch (error) {
+    if (isExhibitorError(error)) {
+      throw error;
     }
-    throw new ExhibitorError('service_unavailable', "the host's authorize function failed", {
-      tenant: key,
-      cause,
-    });
+    const place = { tenant, option: 'login.authorize' };
+    throw log.hostError(place, error, 'service_unavailable', "the host's authorize function failed");
   }
   const { claims } = identity;
   const keep = login?.keepClaims;

@@ -7,6 +7,7 @@ import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js
 import { freezeJson } from '../model/json-values.js';
 import { TokenValidator } from '../oidc/token-validator.service.js';
 import { UserInfo } from '../oidc/user-info.service.js';
+import { ProblemLog } from '../problems/problem-log.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import { Deadlines } from '../time/deadline.js';
@@ -40,6 +41,7 @@ export class BearerIdentities {
     @Inject(UserInfo) private readonly userInfo: UserInfo,
     @Inject(Clock) private readonly clock: Clock,
     @Inject(Deadlines) private readonly deadlines: Deadlines,
+    @Inject(ProblemLog) private readonly log: ProblemLog,
   ) {
     this.#answers = createCache(clock, { maxSize: MAX_BYTES });
   }
@@ -85,7 +87,7 @@ export class BearerIdentities {
         redirectUri: tenant.login?.redirectUri ?? '',
         expiresAt: Number(payload.exp) * 1000,
       };
-      const answer = (await authorizedIdentity(tenant, verified, deadline)) ?? 'refused';
+      const answer = (await authorizedIdentity(tenant, verified, deadline, this.log)) ?? 'refused';
       freezeJson(answer);
       const ttl = Math.min(LONGEST_KEPT, verified.expiresAt - this.clock.epochMs());
       const size = 3 * Buffer.byteLength(JSON.stringify([key, answer]));

@@ -9,7 +9,6 @@
  * | `Max-Age`            | `endsAt`                                            | a logout finds the cookie of a user who was idle    |
  */
 import { Inject, Injectable } from '@nestjs/common';
-import { LoginFailedError } from '../errors/login-failed.error.js';
 import { isSecure, OwnCookies } from '../http/cookies.js';
 import type { HttpContext } from '../http/http-context.js';
 import { digestOf } from '../model/digest.js';
@@ -145,7 +144,8 @@ export class IdentityCookie {
       return sealed;
     }
     // The browser would ignore the cookie without an error, and ask the user to log in again and again.
-    throw new LoginFailedError('provider', 'the identity is too large for a cookie', { tenant: tenant.key });
+    const detail = 'the identity is too large for a cookie, also without claims';
+    throw this.log.refusal(tenant, 'login', { reason: 'provider', detail });
   }
 
   #seal({ expiresAt, ...identity }: ExhibitorIdentity, endsAt: number): Promise<string> {

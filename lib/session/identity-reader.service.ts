@@ -4,13 +4,15 @@ import type { HttpContext } from '../http/http-context.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import type { SessionMode } from '../options/exhibitor-options.interface.js';
+import { unusableUser } from '../problems/host-problems.js';
+import { ProblemLog } from '../problems/problem-log.service.js';
 import { EndedLogins } from '../store/ended-logins.service.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import { BearerIdentities, bearerTokenOf } from './bearer-identities.service.js';
 import { IdentityCookie } from './identity-cookie.service.js';
-import { readHostUser, type SessionState } from './request-user.js';
+import { readHostUser, unusableUserOf, type SessionState } from './request-user.js';
 
 /** Finds the user of a request in the cookie, the host's session or the bearer token. */
 @Injectable()
@@ -24,6 +26,7 @@ export class IdentityReader {
     @Inject(BearerIdentities) private readonly bearer: BearerIdentities,
     @Inject(EndedLogins) private readonly ended: EndedLogins,
     @Inject(Clock) private readonly clock: Clock,
+    @Inject(ProblemLog) private readonly log: ProblemLog,
   ) {
     this.#modes = settings.session;
   }
@@ -55,6 +58,10 @@ export class IdentityReader {
     const opened = mode === 'cookie' ? await this.cookie.read(http) : undefined;
     const identity = mode === 'cookie' ? opened?.identity : readHostUser(http);
     if (identity === undefined) {
+      const members = mode === 'host' ? unusableUserOf(http) : undefined;
+      if (members !== undefined) {
+        this.log.warn(unusableUser(members), 'request.user');
+      }
       return undefined;
     }
     try {

@@ -80,6 +80,14 @@ export function readHostUser({ request: { user } }: HttpContext): ExhibitorIdent
   return isRecord(user) && !notOfHost.has(user) ? parseIdentity(user) : undefined;
 }
 
+/** The members of a `request.user` of the host that is no identity: its serializer may keep an id only. */
+export function unusableUserOf(http: HttpContext): string[] | undefined {
+  const { user } = http.request;
+  return isRecord(user) && !notOfHost.has(user) && parseIdentity(user) === undefined
+    ? Object.keys(user)
+    : undefined;
+}
+
 /**
  * Calls a method of Passport, which ends by callback, or of `@fastify/passport`, which answers a promise.
  *

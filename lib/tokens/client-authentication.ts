@@ -5,7 +5,6 @@
  */
 import { randomUUID } from 'node:crypto';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
-import { untrustedText } from '../model/untrusted-text.js';
 import type { AssertionKey, ClientAuthSettings, SecretSource } from '../options/client-auth-option.js';
 import type { ProblemLog } from '../problems/problem-log.service.js';
 import type { Tenant } from '../tenants/tenant.js';
@@ -185,15 +184,9 @@ async function readSecret(
   if (typeof source === 'string') {
     return source;
   }
-  const failure = (message: string, cause?: unknown): ExhibitorError => {
-    log.report(tenant, { cause: `${name} function`, options: [name], message: `the function ${message}` });
-    // Without the name of the option: visitors see this message.
-    return new ExhibitorError(code, 'the secret of the client is not available', {
-      tenant: tenant.key,
-      attempts: 0,
-      cause,
-    });
-  };
+  // Without the name of the option: visitors see this message.
+  const message = 'the secret of the client is not available';
+  const place = { tenant, option: name };
   let secret: unknown;
   try {
     secret = await deadline.race(Promise.resolve(source()));
@@ -201,15 +194,15 @@ async function readSecret(
     if (deadline.isOver) {
       throw deadline.failure({ tenant: tenant.key, attempts: 0 });
     }
-    throw failure(`failed (${nameOf(error)})`, error);
+    throw log.hostError(place, error, code, message, { attempts: 0 });
   }
   if (typeof secret === 'string' && secret !== '') {
     return secret;
   }
-  throw failure('returned no secret');
-}
-
-/** The message of the host's error is not logged: it may contain a secret. */
-function nameOf(error: unknown): string {
-  return error instanceof Error ? untrustedText(error.name) : 'not an Error';
+  log.report(tenant, {
+    cause: `${name} of no text`,
+    options: [name],
+    message: 'the function returned no secret',
+  });
+  throw new ExhibitorError(code, message, { tenant: tenant.key, attempts: 0 });
 }

@@ -26,7 +26,8 @@ export interface Failed {
   errorCode?: string | undefined;
   /** A `malformed` reply is larger than `http.maxResponseBytes`. */
   isTooLarge?: boolean;
-  /** What an interceptor of the host threw. */
+  /** What an interceptor of the host threw; as `cause` where it may be passed on. */
+  thrown?: unknown;
   cause?: unknown;
 }
 

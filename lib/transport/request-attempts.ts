@@ -1,6 +1,6 @@
 import { publish } from '../diagnostics/channels.js';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
-import { addressProblem } from '../problems/address-problems.js';
+import { addressProblem, partnerProblem } from '../problems/address-problems.js';
 import type { ProblemLog } from '../problems/problem-log.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import type { Clock } from '../time/clock.js';
@@ -118,15 +118,13 @@ export class RequestAttempts {
       throw this.#over();
     }
     if (entry !== 'entered') {
-      throw new ExhibitorError(
-        'service_unavailable',
-        'not sent: the service cannot be reached, or too many wait',
-        {
-          tenant: this.tenant.key,
-          attempts: this.deadline.sent,
-          retryAfterMs: entry.retryAfterMs,
-        },
-      );
+      const message = 'not sent: the service cannot be reached, or too many wait';
+      this.tools.log.report(this.tenant, partnerProblem(this.request.operation, message));
+      throw new ExhibitorError('service_unavailable', message, {
+        tenant: this.tenant.key,
+        attempts: this.deadline.sent,
+        retryAfterMs: entry.retryAfterMs,
+      });
     }
   }
 
@@ -172,23 +170,35 @@ export class RequestAttempts {
   }
 
   #over(status?: number): ExhibitorError {
-    return this.deadline.failure({ tenant: this.tenant.key, attempts: this.deadline.sent, status });
+    const { key: tenant } = this.tenant;
+    const error = this.deadline.failure({ tenant, attempts: this.deadline.sent, status });
+    if (error.code === 'deadline_exceeded') {
+      this.tools.log.report(this.tenant, partnerProblem(this.request.operation, error.message));
+    }
+    return error;
   }
 
-  /** The error after the last attempt. Tells operators as well where they may have to mend an address. */
+  /** The error after the last attempt. Tells operators as well what failed, and where they may have to mend an address. */
   #failure(outcome: Outcome, retryAfterMs: number | undefined): ExhibitorError {
     const { tenant } = this;
-    if (outcome.kind === 'failed') {
-      const { operation, url } = this.request;
-      this.tools.log.report(tenant, addressProblem(tenant, { operation, url, ...outcome }));
-    }
-    return new ExhibitorError(codeOf(outcome) ?? 'service_unavailable', describeOutcome(outcome), {
+    const { log } = this.tools;
+    const code = codeOf(outcome) ?? 'service_unavailable';
+    const message = describeOutcome(outcome);
+    const details = {
       tenant: tenant.key,
       attempts: this.deadline.sent,
       status: outcome.status,
       retryAfterMs,
-      cause: outcome.kind === 'failed' ? outcome.cause : undefined,
-    });
+    };
+    if (outcome.kind === 'failed' && outcome.why === 'interceptor') {
+      const { thrown, cause } = outcome;
+      return log.hostError({ option: 'axios' }, thrown, code, message, { ...details, cause });
+    }
+    const { operation, url } = this.request;
+    const problem =
+      outcome.kind === 'failed' ? addressProblem(tenant, { operation, url, ...outcome }) : undefined;
+    log.report(tenant, problem ?? partnerProblem(operation, message));
+    return new ExhibitorError(code, message, details);
   }
 
   #publish(outcome: Outcome, durationMs: number): void {

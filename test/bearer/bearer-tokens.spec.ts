@@ -313,10 +313,10 @@ describe("login.authorize with session: ['cookie', 'bearer']", () => {
     expect(asked[0]?.claims).toMatchObject({ groups });
   });
 
-  it('that fails answers 503, and is asked again', async () => {
+  it('that fails answers 500, and is asked again', async () => {
     const token = await mint();
     answer = () => Promise.reject(new Error('the directory is down'));
-    expect((await visit(host, '/me', token)).status).toBe(503);
+    expect((await visit(host, '/me', token)).status).toBe(500);
     answer = () => true;
     expect((await visit(host, '/me', token)).status).toBe(200);
   });

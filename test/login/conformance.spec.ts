@@ -2,6 +2,8 @@ import { describe, expect, it } from '@jest/globals';
 import { NestFactory } from '@nestjs/core';
 import { ExhibitorModule, type TenantOptions } from '../../lib/index.js';
 import { COOKIE_SECRET, HOST_KINDS, type Host, type HostKind } from '../support/host.js';
+import { clockOf } from '../support/clock.js';
+import { loggedLines } from '../support/logged-lines.js';
 import { OperatorLines } from '../support/operator-lines.js';
 import type { LoginOverrides, ScriptedProvider } from '../support/provider.js';
 import { set } from '../support/provider-script.js';
@@ -77,20 +79,31 @@ function oneOfEachReason(cases: readonly RefusedCase[]): RefusedCase[] {
   return [...new Map(cases.toReversed().map((refused) => [refused.reason, refused])).values()];
 }
 
-describe.each(REFUSED)('on %s, a login by %s is refused for', (kind, flow, cases) => {
-  const hostFor = hostsOf(kind, flow);
-  for (const refused of cases) {
-    it(`${refused.reason}: ${nameOf(refused)}`, async () => {
-      const host = await hostFor(refused.login);
-      const { script, reason, honest = {} } = refused;
-      provider.script = honest;
-      const change = typeof script === 'function' ? await script(provider, host) : script;
-      await expectRefused(host, provider, change, reason, honest);
-      // The refusal was due to the one change.
-      await expectAccepted(host);
-    });
-  }
-});
+describe.each(REFUSED)(
+  'on %s, a login by %s is refused, with a line for the operator, for',
+  (kind, flow, cases) => {
+    const hostFor = hostsOf(kind, flow);
+    const { warnings, errors } = loggedLines();
+    for (const refused of cases) {
+      it(`${refused.reason}: ${nameOf(refused)}`, async () => {
+        const host = await hostFor(refused.login);
+        const { script, reason, honest = {} } = refused;
+        provider.script = honest;
+        const change = typeof script === 'function' ? await script(provider, host) : script;
+        // A line of the same cause is logged once a minute.
+        clockOf(host.app).skip(60_000, ['now']);
+        warnings.length = 0;
+        await expectRefused(host, provider, change, reason, honest);
+        const lines = [...warnings, ...errors];
+        // A person alone can cause this one.
+        expect(lines).toHaveLength(reason === 'denied' ? 0 : 1);
+        expect(lines.join()).not.toMatch(/@|eyJ/);
+        // The refusal was due to the one change.
+        await expectAccepted(host);
+      });
+    }
+  },
+);
 
 describe('a hybrid login', () => {
   it('drops the front-channel access token: userinfo is requested with the one of the token endpoint', async () => {

@@ -345,7 +345,7 @@ describe('the secret of a login as a function', () => {
       1,
     ],
     ['is not read again after a 5xx', ['one', 'two'], refuses('invalid_client', 503), 503, ['one'], 1],
-    ['that throws is 503, and no code is sent', [sealed], {}, 503, [], 1],
+    ['that throws is 500, and no code is sent', [sealed], {}, 500, [], 1],
     ['that is nothing is 503, and no code is sent', [undefined], {}, 503, [], 1],
   ])('%s', async (_what, given, script, status, sent, expectedReads) => {
     secrets = given;

@@ -297,7 +297,7 @@ describe('login.authorize', () => {
     }
   });
 
-  it('fails the login with 503 where it throws, and with 504 where it hangs; it may reject later', async () => {
+  it('fails the login with 500 where it throws, and with 504 where it hangs; it may reject later', async () => {
     const down = new Error('the directory is down');
     let fail: (error: Error) => void = () => undefined;
     const throwing = await hostWith({ authorize: () => Promise.reject(down) });
@@ -306,7 +306,7 @@ describe('login.authorize', () => {
       { tenantHttp: { deadline: 500 } },
     );
     const reply = await logIn(new Visitor(), throwing);
-    expectError(reply, 503, 'service_unavailable');
+    expectError(reply, 500, 'service_unavailable');
     expect(reply.text).not.toContain('directory');
     const visitor = new Visitor();
     expectError(await logIn(visitor, hanging), 504, 'deadline_exceeded');

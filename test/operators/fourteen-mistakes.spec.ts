@@ -82,8 +82,8 @@ describe('a mistake that shows when the service or the provider is used', () => 
     [
       'a clientSecret function that rejects',
       { clientSecret: () => Promise.reject(new Error('no access with the password of the vault')) },
-      [503, { code: 'token_unavailable' }],
-      /^tenant\.clientSecret: the function failed \(Error\)$/,
+      [500, { code: 'token_unavailable' }],
+      /^tenant\.clientSecret: the function of the host failed \(Error\)\n    Error: no access with the password of the vault\n        at /,
     ],
     [
       'a clientSecret function that answers nothing',
@@ -100,8 +100,8 @@ describe('a mistake that shows when the service or the provider is used', () => 
     [
       'a login.clientSecret function that rejects',
       { login: { clientSecret: () => Promise.reject(new TypeError('the password of the vault')) } },
-      [503, { code: 'service_unavailable' }],
-      /^tenant\.login\.clientSecret: the function failed \(TypeError\)$/,
+      [500, { code: 'service_unavailable' }],
+      /^tenant\.login\.clientSecret: the function of the host failed \(TypeError\)\n    TypeError: the password of the vault\n        at /,
     ],
     [
       '3, the host of the base URL: baseUrl',
@@ -309,7 +309,12 @@ describe('what a browser delivers', () => {
       iss: sandbox.url,
     });
     const reply = await visitor.visit(`${host.callback}?${forged}`);
-    expectLine(reply, 401, refused('provider'), /^tenant: the callback received an error.*\(unverified: /);
+    expectLine(
+      reply,
+      401,
+      refused('provider'),
+      /^tenant: the callback is refused \(provider\): it has an error instead of a code; received .*\(unverified: /,
+    );
     expect(lines.all[0]).toContain('forged for [removed]');
     expect(lines.all[0]).not.toMatch(/tenant\.|[\p{Cc}@]/u);
     expect(lines.all[0]?.length).toBeLessThan(600);

@@ -157,7 +157,7 @@ describe('a logout that the store has not taken', () => {
     expect(await isLoggedIn(copy, other)).toBe(true);
     await eventually(async () => !(await isLoggedIn(copy, other)));
     expect(await isLoggedIn(stays, other)).toBe(true);
-    expect(warnings.filter((line) => line.includes('logout'))).toHaveLength(1);
+    expect(warnings.filter((line) => line.includes('logout(s)'))).toHaveLength(1);
   });
 
   it('is written when the application is closed', async () => {

@@ -78,10 +78,11 @@ export class AxiosClient {
         if (isOfInterceptor) {
           // axios creates errors that show this request, for instance where an interceptor cancels it.
           const isOfAxios = axios.isAxiosError(error) && error.config?.adapter === adapter;
-          return failedInInterceptor(reply, isOfAxios ? undefined : error);
+          return failedInInterceptor(reply, error, isOfAxios ? undefined : error);
         }
       }
-      return reply ?? failedInInterceptor(reply, new TypeError('an axios interceptor replaced the adapter'));
+      const replaced = new TypeError('an axios interceptor replaced the adapter');
+      return reply ?? failedInInterceptor(reply, replaced, replaced);
     };
 
     return new Promise((resolve) => {
@@ -100,9 +101,9 @@ export class AxiosClient {
 }
 
 /** @param reply the one that the interceptor got; `undefined` where it failed before */
-function failedInInterceptor(reply: Outcome | undefined, cause: unknown): Failed {
+function failedInInterceptor(reply: Outcome | undefined, thrown: unknown, cause: unknown): Failed {
   const message = 'an axios interceptor of the host failed';
-  return { kind: 'failed', why: 'interceptor', message, cause, status: reply?.status };
+  return { kind: 'failed', why: 'interceptor', message, thrown, cause, status: reply?.status };
 }
 
 function overInInterceptor(reply: Outcome | undefined): Failed {

@@ -1,0 +1,217 @@
+/** What code of the host throws is one error line with its stack, 500 for a visitor, and the `cause` of the error. */
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { ForbiddenException, type INestApplication } from '@nestjs/common';
+import { firstValueFrom } from 'rxjs';
+import { ExhibitorsService, TokenService, type ExhibitorModuleOptions } from '../../lib/index.js';
+import { clockOf } from '../support/clock.js';
+import { COOKIE_SECRET, startHost, type Host, type HostKind } from '../support/host.js';
+import { useClosing, useSandbox } from '../support/lifetimes.js';
+import type { OtherOptions } from '../support/module-options.js';
+import { OperatorLines } from '../support/operator-lines.js';
+import { Visitor, type Reply } from '../support/visitor.js';
+import { signIn } from '../guards/signed-in.js';
+
+const sandbox = await useSandbox();
+const closing = useClosing();
+const lines = new OperatorLines();
+beforeEach(() => lines.clear());
+
+/** What the code of the host throws now; `undefined` lets it do its work. */
+let thrown: unknown;
+const work = <T>(result: T): T => {
+  if (thrown !== undefined) {
+    throw thrown;
+  }
+  return result;
+};
+beforeEach(() => void (thrown = undefined));
+
+type Options = OtherOptions & Pick<ExhibitorModuleOptions, 'axios'>;
+type TenantChange = { clientSecret?: () => string; login?: object };
+type Change = { options?: Options; tenant?: () => TenantChange };
+
+const schema = {
+  '~standard': {
+    version: 1,
+    vendor: 'test',
+    validate: (value: unknown) => ({ value: work(value as Record<string, unknown>) }),
+  },
+} as const;
+
+/** Of the sandbox, whose secrets are the same in each host. */
+const secretOf = (): string => String(sandbox.tenantOptions('acme').clientSecret);
+const loginSecretOf = (): string => String(sandbox.tenantOptions('acme').login.clientSecret);
+
+interface Case {
+  what: string;
+  /** How the line begins. */
+  path: string;
+  change: Change;
+  /** `guard`: a guarded request; `login`: the callback. */
+  by: 'guard' | 'login';
+}
+
+const CASES: readonly Case[] = [
+  {
+    what: 'authorize',
+    path: 'tenant.login.authorize',
+    change: { tenant: () => ({ login: { authorize: () => work(true) } }) },
+    by: 'login',
+  },
+  {
+    what: 'authorize, as a promise',
+    path: 'tenant.login.authorize',
+    change: { tenant: () => ({ login: { authorize: async () => work(true) } }) },
+    by: 'login',
+  },
+  {
+    what: 'a request interceptor',
+    path: 'axios',
+    change: { options: { axios: ({ interceptors }) => interceptors.request.use((config) => work(config)) } },
+    by: 'guard',
+  },
+  {
+    what: 'a response interceptor',
+    path: 'axios',
+    change: { options: { axios: ({ interceptors }) => interceptors.response.use((reply) => work(reply)) } },
+    by: 'login',
+  },
+  {
+    what: 'exhibitorSchema',
+    path: 'exhibitorSchema',
+    change: { options: { exhibitorSchema: schema } },
+    by: 'guard',
+  },
+  {
+    what: 'resolveTenant',
+    path: 'resolveTenant',
+    change: { options: { resolveTenant: () => work('default') } },
+    by: 'guard',
+  },
+  {
+    what: 'resolveEvent, as a promise',
+    path: 'resolveEvent',
+    change: { options: { resolveEvent: async () => work('world-2026') } },
+    by: 'guard',
+  },
+  {
+    what: 'resolveExhibitor',
+    path: 'resolveExhibitor',
+    change: { options: { resolveExhibitor: () => work(undefined) } },
+    by: 'guard',
+  },
+  {
+    what: 'exhibitorId',
+    path: 'exhibitorId',
+    change: { options: { exhibitorId: (record: unknown) => work(String(Object(record).id)) } },
+    by: 'guard',
+  },
+  {
+    what: 'clientSecret',
+    path: 'tenant.clientSecret',
+    change: { tenant: () => ({ clientSecret: () => work(secretOf()) }) },
+    by: 'guard',
+  },
+  {
+    what: 'login.clientSecret',
+    path: 'tenant.login.clientSecret',
+    change: { tenant: () => ({ login: { clientSecret: () => work(loginSecretOf()) } }) },
+    by: 'login',
+  },
+];
+
+function start(kind: HostKind, { options, tenant }: Change): Promise<Host> {
+  return startHost({
+    kind,
+    configure: (app: INestApplication) => app.useLogger(lines),
+    options: (redirectUri) => {
+      const { login, ...others } = tenant?.() ?? {};
+      const given = sandbox.tenantOptions('acme', { redirectUri });
+      return {
+        tenant: { ...given, ...others, login: { ...given.login, ...login } },
+        secrets: [COOKIE_SECRET],
+        lookupCache: false,
+        ...options,
+      };
+    },
+  });
+}
+
+describe.each<HostKind>(['express', 'fastify'])('on %s, code of the host that throws', (kind) => {
+  describe.each(CASES)('in $what', ({ path, change, by }) => {
+    let host: Host;
+    let visitor: Visitor;
+    beforeAll(async () => {
+      thrown = undefined;
+      host = await start(kind, change);
+      visitor = await signIn(sandbox, host, 'sam.several');
+    });
+    afterAll(() => host?.close());
+
+    async function reach(): Promise<Reply> {
+      // The token must not be in memory.
+      await host.app.get(TokenService).invalidate();
+      // Lines of one cause are once a minute.
+      clockOf(host.app).skip(60_000, ['now']);
+      if (by === 'guard') {
+        return visitor.visit(`${host.url}/events/world-2026/mine`);
+      }
+      return new Visitor().follow(`${host.url}/auth/login`, ({ pathname }) => pathname === '/');
+    }
+
+    it('is 500 in general words, and one line with its stack, without addresses and tokens', async () => {
+      expect((await reach()).status).toBeLessThan(400);
+      lines.clear();
+      thrown = new TypeError('no row of pat@example\nsecond line, Bearer abcdefg, eyJhbGciOi.eyJ.x');
+      Object.assign(Object(thrown), { password: 'of-the-database' });
+      const reply = await reach();
+      expect(reply.status).toBe(500);
+      expect(JSON.parse(reply.text)).toMatchObject({ statusCode: 500, message: 'Internal Server Error' });
+      expect(reply.text).not.toMatch(/row|second/);
+      expect(lines.all).toEqual([
+        expect.stringMatching(
+          new RegExp(
+            `^${path}: the function of the host failed \\(TypeError\\)\\n` +
+              '    TypeError: no row of \\[removed\\]\\n    second line, Bearer \\[removed\\] \\[removed\\]\\n' +
+              '        at .*host-code\\.spec',
+          ),
+        ),
+      ]);
+      expect(lines.errors).toHaveLength(1);
+      expect(lines.errors[0]).not.toContain('of-the-database');
+      expect(lines.errors[0]?.length).toBeLessThan(4_400);
+    });
+
+    it('answers an HttpException as it is', async () => {
+      thrown = new ForbiddenException('not in this hall');
+      const reply = await reach();
+      expect([reply.status, JSON.parse(reply.text)]).toEqual([
+        403,
+        expect.objectContaining({ message: 'not in this hall' }),
+      ]);
+    });
+
+    it.each(['text of pat@example', null, 7])('may throw %p', async (value) => {
+      thrown = value;
+      const reply = await reach();
+      expect([reply.status, lines.errors.length]).toEqual([500, 1]);
+      expect(lines.errors[0]).not.toContain('@');
+    });
+  });
+});
+
+describe('the error of a call', () => {
+  it('has what the host threw as its cause, and is logged once a minute', async () => {
+    const host = closing(await start('express', { options: { exhibitorSchema: schema } }));
+    thrown = new TypeError('a mistake in the schema');
+    const exhibitors = host.app.get(ExhibitorsService);
+    for (let call = 0; call < 3; call++) {
+      const listed = firstValueFrom(exhibitors.list('world-2026'));
+      await expect(listed).rejects.toMatchObject({ code: 'malformed_response', cause: thrown });
+    }
+    expect(lines.all).toEqual([expect.stringMatching(/^exhibitorSchema: .*\n    TypeError: a mistake/)]);
+    thrown = new RangeError('another one');
+    await expect(firstValueFrom(exhibitors.list('world-2026'))).rejects.toMatchObject({ cause: thrown });
+    expect(lines.all).toHaveLength(2);
+  });
+});
