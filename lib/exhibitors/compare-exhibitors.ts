@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
-import { defaultExhibitorId } from './exhibitor-id.js';
+import { defaultExhibitorId, idBy } from './exhibitor-id.js';
 
 /** Differences between two readings of an event. */
 export interface ExhibitorChanges<T> {
@@ -21,7 +21,7 @@ export interface ExhibitorChanges<T> {
  * Content is compared deeply; the order of members and of exhibitors does not matter. Exhibitors with the same id are
  * paired in order.
  *
- * @param id reads the id of an exhibitor. Default: `exhibitor.id`, else `exhibitor.exhibitorId`
+ * @param id reads the id of an exhibitor: text, or a safe integer. Default: `exhibitor.id`, else `exhibitor.exhibitorId`
  * @throws {ExhibitorError} `invalid_argument` where an exhibitor has no id
  *
  * @example
@@ -31,12 +31,13 @@ export interface ExhibitorChanges<T> {
 export function compareExhibitors<T>(
   before: readonly T[],
   after: readonly T[],
-  id: (exhibitor: T) => string | undefined = defaultExhibitorId,
+  id: (exhibitor: T) => string | number | undefined = defaultExhibitorId,
 ): ExhibitorChanges<T> {
-  const left = groupById(before, id);
+  const idOf = idBy(id);
+  const left = groupById(before, idOf);
   const changes: ExhibitorChanges<T> = { added: [], removed: [], changed: [], unchanged: [] };
   for (const exhibitor of after) {
-    const earlier = left.get(requireId(exhibitor, id))?.shift();
+    const earlier = left.get(requireId(exhibitor, idOf))?.shift();
     if (earlier === undefined) {
       changes.added.push(exhibitor);
     } else if (isDeepStrictEqual(earlier, exhibitor)) {

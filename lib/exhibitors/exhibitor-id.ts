@@ -4,7 +4,7 @@ import { isRecord } from '../model/json-values.js';
 /** Reads the id of a record; `undefined` where it has none. */
 export type ExhibitorIdOf = (record: unknown) => string | undefined;
 
-/** `id` of a record, else its `exhibitorId`: the service does not publish which one it sends. Numbers become text. */
+/** `id` of a record, else its `exhibitorId`: the service does not publish which one it sends. */
 export function defaultExhibitorId(record: unknown): string | undefined {
   return isRecord(record) ? (idText(record['id']) ?? idText(record['exhibitorId'])) : undefined;
 }
@@ -17,17 +17,36 @@ const MAX_BYTES = 256;
  * for an id of more than 256 bytes.
  */
 export function exhibitorIdOf({ exhibitorId }: Pick<ExhibitorSettings, 'exhibitorId'>): ExhibitorIdOf {
-  const idOf =
-    exhibitorId === undefined ? defaultExhibitorId : (record: unknown) => idText(exhibitorId(record));
+  const idOf = exhibitorId === undefined ? defaultExhibitorId : idBy(exhibitorId);
   return (record) => {
     const id = idOf(record);
     return id !== undefined && Buffer.byteLength(id) <= MAX_BYTES ? id : undefined;
   };
 }
 
+/** Reads ids by a function of the host, which often makes texts of numbers: `({ number }) => String(number)`. */
+export function idBy<T>(read: (record: T) => unknown): (record: T) => string | undefined {
+  return (record) => {
+    const id = idText(read(record));
+    return id === undefined || isOfNoId(id, record) ? undefined : id;
+  };
+}
+
+/** Text, or a safe integer: the parser of JSON has rounded a larger one, perhaps to the id of another exhibitor. */
 function idText(value: unknown): string | undefined {
-  if (typeof value === 'string' && value !== '') {
-    return value;
+  if (typeof value === 'string') {
+    return value.trim() === '' ? undefined : value;
   }
-  return typeof value === 'number' || typeof value === 'bigint' ? String(value) : undefined;
+  const isNumber = typeof value === 'number' || typeof value === 'bigint';
+  return isNumber && Number.isSafeInteger(Number(value)) ? String(value) : undefined;
+}
+
+/** What `String()` makes of a missing member, of an object, and of numbers that are no ids. */
+function isOfNoId(id: string, record: unknown): boolean {
+  const members: unknown[] = isRecord(record) ? Object.values(record) : [];
+  return (
+    ['undefined', 'null', 'NaN', '[object Object]'].includes(id) ||
+    (!members.includes(id) &&
+      members.some((one) => typeof one === 'number' && idText(one) === undefined && String(one) === id))
+  );
 }

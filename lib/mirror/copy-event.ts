@@ -189,7 +189,7 @@ async function* changedRows<T>(
 /** The id of an exhibitor, which none before it had. */
 function newId(id: string | undefined, read: ReadonlySet<string>, tenant: string, page: number): string {
   if (id === undefined) {
-    const message = 'an exhibitor has no id, or one of more than 256 bytes: set the option exhibitorId';
+    const message = 'an exhibitor has no id, or one above 256 bytes or 2^53: set the option exhibitorId';
     throw new ExhibitorError('malformed_response', message, { tenant });
   }
   if (read.has(id)) {

@@ -158,8 +158,11 @@ interface CommonOptions<T> {
    * exhibitorSchema: z.object({ id: z.string(), name: z.string() })
    */
   exhibitorSchema?: StandardSchemaV1<unknown, T> | undefined;
-  /** Id of an exhibitor, by which users select it. Default: `exhibitor.id`, else `exhibitor.exhibitorId`. */
-  exhibitorId?: ((exhibitor: T) => string) | undefined;
+  /**
+   * Id of an exhibitor, by which users select it: text, or a safe integer. Anything else is no id, also a number from 2⁵³: it was
+   * rounded when the reply was read. Default: `exhibitor.id`, else `exhibitor.exhibitorId`.
+   */
+  exhibitorId?: ((exhibitor: T) => string | number | undefined) | undefined;
 }
 
 /** Interface of the class in `useClass` or `useExisting` of `forRootAsync`. */

@@ -37,6 +37,16 @@ describe('compareExhibitors', () => {
     expect(changes.changed).toEqual([{ before: { ref: 1, n: 1 }, after: { ref: 1, n: 2 } }]);
     const refusal = expect.objectContaining({ code: 'invalid_argument' });
     expect(() => compareExhibitors([{ name: 'x' }], [])).toThrow(refusal);
+    // Two exhibitors, both read as 9007199254740992.
+    const rounded = [0, 1].map((more) => 2 ** 53 + more).map((ref) => ({ id: ref, ref }));
+    for (const id of [
+      undefined,
+      (one: { ref: number }) => one.ref,
+      ({ ref }: { ref: number }) => String(ref),
+    ]) {
+      expect(() => compareExhibitors(rounded, [], id)).toThrow(refusal);
+    }
+    expect(compareExhibitors([{ ref: 7 }], [{ ref: 7 }], ({ ref }) => ref).unchanged).toHaveLength(1);
   });
 
   it('counts every exhibitor exactly once, also of equal ids, and does not change its arguments', () => {
@@ -70,6 +80,37 @@ describe('the id of an exhibitor', () => {
     [{ id: `${longest}x` }, undefined, {}],
     [{ id: 'a', booth: 'A-17' }, 'A-17', { exhibitorId }],
     [{ booth: `${longest}x` }, undefined, { exhibitorId }],
+    // Text, or a safe integer: JSON.parse rounds larger ones, two of them to the same.
+    [JSON.parse('{"id":9007199254740991}'), '9007199254740991', {}],
+    [JSON.parse('{"id":9007199254740993}'), undefined, {}],
+    [JSON.parse('{"id":-9007199254740993}'), undefined, {}],
+    [JSON.parse('{"id":9007199254740993,"exhibitorId":"b"}'), 'b', {}],
+    [{ id: '9007199254740993' }, '9007199254740993', {}],
+    [JSON.parse('{"id":1e21}'), undefined, {}],
+    [JSON.parse('{"id":1e999}'), undefined, {}],
+    [{ id: 1.5 }, undefined, {}],
+    [{ id: Number.NaN }, undefined, {}],
+    [{ id: -7 }, '-7', {}],
+    [{ id: -0 }, '0', {}],
+    [{ id: 7n }, '7', {}],
+    [{ id: 9007199254740993n }, undefined, {}],
+    [{ id: ' ' }, undefined, {}],
+    [{ id: null }, undefined, {}],
+    [{ id: true }, undefined, {}],
+    [{ id: ['a'] }, undefined, {}],
+    [{ id: new String('a') }, undefined, {}],
+    // Also as a function of the host makes texts of them.
+    [JSON.parse('{"booth":9007199254740993}'), undefined, { exhibitorId }],
+    [JSON.parse('{"booth":1e21}'), undefined, { exhibitorId }],
+    [{ booth: 1.5 }, undefined, { exhibitorId }],
+    [{ booth: 7 }, '7', { exhibitorId }],
+    [{ booth: 9007199254740992, id: '9007199254740992' }, '9007199254740992', { exhibitorId }],
+    [{ booth: null }, undefined, { exhibitorId }],
+    [{ booth: {} }, undefined, { exhibitorId }],
+    [{}, undefined, { exhibitorId }],
+    [{ booth: 9007199254740992 }, undefined, { exhibitorId: ({ booth }: { booth: number }) => booth }],
+    [{ booth: 7 }, '7', { exhibitorId: ({ booth }: { booth: number }) => booth }],
+    [{ id: 'a' }, undefined, { exhibitorId: async () => 'a' }],
   ])('of %j is %p (options: %p)', (record, id, options) => {
     expect(exhibitorIdOf(options)(record)).toBe(id);
   });

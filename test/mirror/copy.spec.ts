@@ -1,7 +1,7 @@
 /** `copyEvent` in a host: a real sandbox over HTTP, a database in memory. */
 import { Test } from '@nestjs/testing';
 import { beforeEach, describe, expect, it } from '@jest/globals';
-import { ExhibitorModule, ExhibitorsService } from '../../lib/index.js';
+import { ExhibitorModule, ExhibitorsService, type Exhibitor } from '../../lib/index.js';
 import {
   copyEvent,
   type MirrorBatch,
@@ -137,6 +137,14 @@ describe('a copy of an event', () => {
     await expect(copy()).rejects.toThrow('an exhibitor id is repeated, expected unique');
     exhibitors = await start({ exhibitorId: ({ name }) => (name === 'Booth 2' ? '' : String(name)) });
     await expect(copy()).rejects.toMatchObject({ code: 'malformed_response' });
+    set(records(2).map((record, index) => ({ ...record, number: index === 0 ? 7 : 9007199254740992 })));
+    for (const exhibitorId of [
+      ({ number }: Exhibitor) => Number(number),
+      ({ number }: Exhibitor) => String(number),
+    ]) {
+      exhibitors = await start({ exhibitorId });
+      await expect(copy()).rejects.toMatchObject({ code: 'malformed_response' });
+    }
   });
 
   it('takes the id from the option exhibitorId, and rows as exhibitorSchema makes them', async () => {

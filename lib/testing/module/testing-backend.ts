@@ -9,7 +9,7 @@ import {
   type ExhibitorIdentity,
   type PaginationBreach,
 } from '../../index.js';
-import { defaultExhibitorId } from '../../exhibitors/exhibitor-id.js';
+import { defaultExhibitorId, idBy } from '../../exhibitors/exhibitor-id.js';
 import type { ServiceCall } from '../../model/stand-in.interface.js';
 
 /** What the services and guards of a test find instead of the service and the provider. Everything is optional. */
@@ -33,7 +33,7 @@ export interface ExhibitorTestingWorld<T = Exhibitor> {
    */
   contacts?: Record<string, Record<string, readonly (string | T)[]>>;
   /** Id of an exhibitor, as the option `exhibitorId` of the module. Default: `id`, else `exhibitorId`. */
-  exhibitorId?: (exhibitor: T) => string;
+  exhibitorId?: (exhibitor: T) => string | number | undefined;
 }
 
 /** Methods that {@link ExhibitorTestingBackend.failNext} lets fail. `stream` includes `iterate`, and `pages` `iteratePages`. */
@@ -78,7 +78,7 @@ export class ExhibitorTestingBackend<T = Exhibitor> {
   constructor(world: ExhibitorTestingWorld<T> = {}) {
     this.#world = world;
     this.#identity = world.identity === null ? undefined : (world.identity ?? {});
-    this.idOf = world.exhibitorId ?? defaultExhibitorId;
+    this.idOf = world.exhibitorId === undefined ? defaultExhibitorId : idBy(world.exhibitorId);
     for (const [eventId, records] of Object.entries(world.events ?? {})) {
       this.setExhibitors(eventId, records);
     }
