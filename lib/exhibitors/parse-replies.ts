@@ -2,7 +2,7 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { untrustedText } from '../model/untrusted-text.js';
-import { isRecord } from '../model/json-values.js';
+import { isEmptyObject, isRecord } from '../model/json-values.js';
 import type { ExhibitorIdOf } from './exhibitor-id.js';
 import type { ExhibitorPage, PaginationMetadata } from './pages/exhibitor-page.interface.js';
 
@@ -51,11 +51,12 @@ function isCount(value: unknown): boolean {
 /**
  * The exhibitors in the reply to a lookup. The service does not document whether it wraps them, or its reply where there is
  * none. Accepted are an array, the paginated wrapper and one object; `null`, `{}`, `[]` and no body are no exhibitor. Some
- * services answer errors with status 200: one object without an id that looks like an error is refused.
+ * services answer 200 with a message, or with a wrapper of other names: one object is an exhibitor only where it has an id.
  *
+ * @param idOf absent where `exhibitorSchema` decides whether one object is an exhibitor
  * @throws {ExhibitorError} `malformed_response` for anything else
  */
-export function parseLookup(body: unknown, tenant: string, idOf: ExhibitorIdOf): readonly unknown[] {
+export function parseLookup(body: unknown, tenant: string, idOf?: ExhibitorIdOf): readonly unknown[] {
   if (body === undefined || body === null) {
     return [];
   }
@@ -71,24 +72,29 @@ export function parseLookup(body: unknown, tenant: string, idOf: ExhibitorIdOf):
   if (isWrapper(body)) {
     return rowsOf(body, tenant);
   }
-  if (looksLikeError(body) && !hasId(body, idOf)) {
-    throw malformedLookup('the reply looks like an error', tenant);
+  if (idOf !== undefined && !hasId(body, idOf)) {
+    throw malformedLookup(`one object, without an id (option exhibitorId); ${membersOf(body)}`, tenant);
   }
   return [body];
 }
 
-function looksLikeError(body: Record<string, unknown>): boolean {
-  const has = (name: string): boolean => Object.hasOwn(body, name);
-  return has('message') || has('error') || has('errors') || (has('title') && has('status'));
+/** An id that a function of the host makes of nothing as well, such as `undefined-undefined`, is none. */
+function hasId(body: Record<string, unknown>, idOf: ExhibitorIdOf): boolean {
+  const idIn = (record: object): string | undefined => {
+    try {
+      return idOf(record);
+    } catch {
+      // The function expects an exhibitor.
+      return undefined;
+    }
+  };
+  const id = idIn(body);
+  return id !== undefined && id !== idIn({});
 }
 
-function hasId(body: Record<string, unknown>, idOf: ExhibitorIdOf): boolean {
-  try {
-    return idOf(body) !== undefined;
-  } catch {
-    // The function of the host expects an exhibitor.
-    return false;
-  }
+/** What came instead of an exhibitor, for the log: names alone, of which one may be a value. */
+export function membersOf(body: object): string {
+  return `its members: ${untrustedText(Object.keys(body).map(segment).join(', '), 200)}`;
 }
 
 /** An exhibitor may have a member `data`: only the paging information, or `data` as the only member, makes a wrapper. */
@@ -115,6 +121,8 @@ export interface RecordsOrigin {
   tenant: string;
   /** Path of the list, `data`; empty where the reply is the list. */
   path: string;
+  /** Said after the problem. */
+  note?: string | undefined;
 }
 
 /**
@@ -145,10 +153,19 @@ export function parsedRecords<T>(records: readonly unknown[]): readonly T[] {
 
 function plainRecords(rows: readonly unknown[], origin: RecordsOrigin): readonly unknown[] {
   const invalid = rows.findIndex((row) => !isRecord(row));
-  if (invalid === -1) {
-    return rows;
+  if (invalid !== -1) {
+    throw refusal('is not an object', [invalid], origin);
   }
-  throw refusal('is not an object', [invalid], origin);
+  refuseEmpty(rows, origin);
+  return rows;
+}
+
+/** @throws {ExhibitorError} `malformed_response` where one of the records says nothing */
+export function refuseEmpty(records: readonly unknown[], origin: RecordsOrigin): void {
+  const empty = records.findIndex(isEmptyObject);
+  if (empty !== -1) {
+    throw refusal('is an empty object', [empty], origin);
+  }
 }
 
 function validate(schema: StandardSchemaV1, row: unknown, index: number, origin: RecordsOrigin): unknown {
@@ -185,10 +202,8 @@ function refusal(
 ): ExhibitorError {
   const [index, ...inner] = path;
   const shown = [origin.path, String(index), ...inner.map(segment)].filter(Boolean).join('.');
-  return new ExhibitorError('malformed_response', `${untrustedText(shown)} ${problem}`, {
-    tenant: origin.tenant,
-    cause,
-  });
+  const message = [`${untrustedText(shown)} ${problem}`, origin.note].filter(Boolean).join('; ');
+  return new ExhibitorError('malformed_response', message, { tenant: origin.tenant, cause });
 }
 
 /** A key of a record may itself be confidential, such as an e-mail address. */

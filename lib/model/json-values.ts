@@ -5,6 +5,11 @@ export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
+/** True for an object without members. Instances of classes may hold something that is none. */
+export function isEmptyObject(value: unknown): boolean {
+  return isRecord(value) && Object.keys(value).length === 0 && isPlain(value);
+}
+
 /**
  * Freezes every array and plain object in a value, which may refer to itself. Instances of classes (`Date`, `Map`), which an
  * `exhibitorSchema` may create, are left as they are.

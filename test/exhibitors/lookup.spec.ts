@@ -290,45 +290,134 @@ describe('a reply to lookup', () => {
   });
 
   const nothing = 'not the exhibitors of a contact: ';
-  const error = `${nothing}the reply looks like an error`;
-  it.each<[string, unknown, string]>([
+  const without = (members: string): string =>
+    `${nothing}one object, without an id (option exhibitorId); its members: ${members}`;
+  it.each<[string, unknown, unknown]>([
     ['a text', 'none', `${nothing}the reply is neither an object nor an array`],
     ['a number', 0, `${nothing}the reply is neither an object nor an array`],
     ['a wrapper without data', { paginationMetadata: none }, `${nothing}data is not an array`],
     ['a wrapper of one object', { paginationMetadata: none, data: {} }, `${nothing}data is not an array`],
     ['a list of texts', ['text'], '0 is not an object'],
-    ['a message', { message: 'temporarily unavailable' }, error],
-    ['an OAuth error', { error: 'server_error', error_description: 'try later' }, error],
-    ['errors', { data: null, errors: [{ code: 7 }] }, error],
-    ['problem details', { type: 'about:blank', title: 'Internal Server Error', status: 500 }, error],
+    ['a list with an empty object', [{ id: 1 }, {}], '1 is an empty object'],
+    [
+      'a wrapper of an empty object',
+      { paginationMetadata: { ...page, totalCount: 1 }, data: [{}] },
+      '0 is an empty object',
+    ],
+    ['a message', { message: 'temporarily unavailable' }, without('message')],
+    ['a message in PascalCase', { Message: 'No exhibitor', TraceId: 'a1' }, without('Message, TraceId')],
+    [
+      'an OAuth error',
+      { error: 'server_error', error_description: 'x' },
+      without('error, error_description'),
+    ],
+    ['errors', { data: null, errors: [{ code: 7 }] }, without('data, errors')],
+    ['problem details', { type: 'about:blank', title: 'No', status: 500 }, without('type, title, status')],
+    ['them in PascalCase', { Title: 'Not Found', Status: 404 }, without('Title, Status')],
+    ['a flag', { success: false }, without('success')],
+    ['a status', { status: 'ok' }, without('status')],
+    ['a wrapper in PascalCase', { PaginationMetadata: none, Data: [] }, without('PaginationMetadata, Data')],
+    ['one with a list', { Data: rows, Count: 2 }, without('Data, Count')],
+    ['other wrappers', { items: [] }, without('items')],
+    ['a result', { result: null }, without('result')],
+    ['no data', { data: null }, without('data')],
+    ['data of one object', { data: { id: 1 } }, without('data')],
+    ['data beside a flag', { data: [], success: true }, without('data, success')],
+    ['a record without an id', { name: 'Acme' }, without('name')],
+    ['an id of null', { id: null }, without('id')],
+    ['an id without text', { id: '', exhibitorId: ' ' }, without('id, exhibitorId')],
+    ['an id that is no value', { id: { value: 1 }, exhibitorId: [7] }, without('id, exhibitorId')],
+    ['an id that is true', { id: true }, without('id')],
+    ['an id in other letters', { ID: 7, Id: 7 }, without('ID, Id')],
+    ['an id of 257 bytes', { id: 'x'.repeat(257) }, without('id')],
+    [
+      'names that may be values, or are long',
+      { 'sam@example.com': 1, 'a b\nc': 1, ['x'.repeat(65)]: 1, eyJhbGciOiJub25lIn0: 1, toString: 1 },
+      without('*, *, *, [removed] toString'),
+    ],
+    [
+      'many names',
+      Object.fromEntries(Array.from({ length: 99 }, (_, i) => [`m${i}`, i])),
+      expect.stringMatching(/its members: m0, m1, .{190,192}…$/),
+    ],
   ])('is malformed as %s', async (_name, body, message) => {
     const { ask } = caseOf(({ response }) => sendJson(response, body));
     await expect(ask()).rejects.toMatchObject({ code: 'malformed_response', message });
   });
 
   const optional = z.object({ name: z.string().optional(), message: z.string().optional() });
-  const exhibitorId = (record: object): string => {
+  const named = z.object({ name: z.string() });
+  const filled = z.object({ name: z.string().default('Acme') });
+  const throws = (record: object): string => {
     throw new TypeError(`of the host: ${typeof record}`);
   };
-  it.each<[string, object, OtherOptions]>([
-    ['of an OAuth error', { error: 'server_error' }, { exhibitorSchema: optional }],
-    ['without an id', { name: 'Acme', error: null, message: 'Welcome' }, { exhibitorSchema: optional }],
-    ['whose id the host cannot read', { message: 'no' }, { exhibitorId }],
-  ])(
-    'that looks like an error is malformed, whatever fields the schema has: %s',
-    async (_why, body, options) => {
-      await expect(answerTo(() => body, options)).rejects.toMatchObject({ code: 'malformed_response' });
-    },
-  );
+  it.each<[string, unknown, OtherOptions, message: string]>([
+    ['that exhibitorSchema refuses', { Message: 'no' }, { exhibitorSchema: named }, '0.name does not fit'],
+    ['though it has an id', { id: 1, Message: 'no' }, { exhibitorSchema: named }, 'its members: id, Message'],
+    [
+      'of which it keeps nothing',
+      { error: 'server_error' },
+      { exhibitorSchema: optional },
+      '0 is an empty object',
+    ],
+    [
+      'of a list, of which it keeps nothing',
+      [{ error: 'x' }],
+      { exhibitorSchema: optional },
+      '0 is an empty object',
+    ],
+    ['that it fills', [{}], { exhibitorSchema: filled }, '0 is an empty object'],
+    [
+      'whose id the host cannot read',
+      { id: 1, message: 'no' },
+      { exhibitorId: throws },
+      'one object, without an id',
+    ],
+    [
+      'with another id than that of the host',
+      { id: 1 },
+      { exhibitorId: (one) => String(one['number']) },
+      'one object, without an id',
+    ],
+    [
+      'with a null there',
+      { number: null },
+      { exhibitorId: (one) => String(one['number']) },
+      'one object, without an id',
+    ],
+    [
+      'with an object there',
+      { number: {} },
+      { exhibitorId: (one) => String(one['number']) },
+      'one object, without an id',
+    ],
+    [
+      'with nothing in two parts',
+      { id: 1 },
+      { exhibitorId: ({ hall, no }) => `${hall}-${no}` },
+      'one object, without an id',
+    ],
+    ['with an empty text', { number: 1 }, { exhibitorId: () => '' }, 'one object, without an id'],
+    ['with NaN', { number: 1 }, { exhibitorId: ({ hall }) => Number(hall) }, 'one object, without an id'],
+  ])('of one object %s is malformed', async (_why, body, options, message) => {
+    const failure = { code: 'malformed_response', message: expect.stringContaining(message) };
+    await expect(answerTo(() => body, options)).rejects.toMatchObject(failure);
+  });
 
-  const byNumber: OtherOptions = { exhibitorId: (one) => String(one['number']) };
   it.each<[string, object, OtherOptions]>([
     ['an id', { id: 7, message: 'Welcome' }, {}],
+    ['the id 0', { id: 0, success: false }, {}],
     ['an exhibitorId', { exhibitorId: 'b', title: 'Booth', status: 'open' }, {}],
-    ['the id of the host', { number: '7', message: 'Welcome' }, byNumber],
-    ['a title only', { title: 'Booth' }, {}],
+    ['an exhibitorId beside an id of null', { id: null, exhibitorId: 'b' }, {}],
+    [
+      'the id of the host',
+      { number: '7', message: 'Welcome' },
+      { exhibitorId: (one) => String(one['number']) },
+    ],
+    ['the number of the host', { number: 7 }, { exhibitorId: (one) => Number(one['number']) }],
+    ['members that exhibitorSchema accepts', { name: 'Acme', error: null }, { exhibitorSchema: optional }],
     ['paging information', { ...wrapper(1, 1, 1), message: 'OK', errors: [] }, {}],
-  ])('that looks like an error is an exhibitor where it has %s', async (_what, body, options) => {
+  ])('is one exhibitor where it has %s', async (_what, body, options) => {
     await expect(answerTo(() => body, options)).resolves.toHaveLength(1);
   });
 });

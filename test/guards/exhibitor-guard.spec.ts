@@ -240,6 +240,48 @@ describe.each(['express', 'fastify'] as const)('a request on %s', (kind) => {
       expect(await boothFor(() => undefined)).toEqual(refused(409, 'exhibitor_not_selected'));
     });
   });
+
+  describe('reads a reply of the service', () => {
+    let event = 0;
+    const at = async (
+      body: string,
+      path = (eventId: string) => `/events/${eventId}/booth`,
+    ): Promise<Answer> => {
+      const visitor = await members.enter('nora.none', { tenant: 'acme' });
+      sandbox.failNext('lookup', { kind: 'body', body });
+      event += 1;
+      return get(visitor, path(`reply-${kind}-${event}`));
+    };
+
+    it.each(['{"Message":"No exhibitor","TraceId":"secret"}', '{"items":[]}', '{"id":null}', '[{}]'])(
+      'that is no exhibitor as a failure, whoever asks: %s',
+      async (body) => {
+        expect(await at(body)).toEqual(refused(502, 'malformed_response'));
+      },
+    );
+
+    it('and tells the operator which members came, without their values', async () => {
+      clockOf(host.app).skip(60_000, ['now']);
+      await at('{"Message":"No exhibitor","TraceId":"secret"}');
+      clockOf(host.app).back();
+      expect(lines.warnings).toEqual([
+        'tenants.acme: malformed_response: not the exhibitors of a contact: one object, without an id (option exhibitorId); ' +
+          'its members: Message, TraceId',
+      ]);
+    });
+
+    it('whose numeric ids were rounded: they open nothing, and the records stay', async () => {
+      const two = '[{"id":9007199254740993},{"id":7}]';
+      const booth = (id: string) => (eventId: string) => `/events/${eventId}/booths/${id}`;
+      for (const id of ['9007199254740992', '9007199254740993', '9007199254740994']) {
+        expect(await at(two, booth(id))).toEqual(refused(403, 'no_exhibitor'));
+      }
+      expect(await at(two, booth('7'))).toEqual([200, { id: 7 }]);
+      expect(await at(two)).toEqual(refused(409, 'exhibitor_not_selected'));
+      expect(await at(two, (eventId) => `/events/${eventId}/mine`)).toMatchObject([200, [{}, { id: 7 }]]);
+      expect(await at('{"id":9007199254740993}')).toEqual(refused(502, 'malformed_response'));
+    });
+  });
 });
 
 const closing = useClosing();

@@ -1,10 +1,10 @@
 import { isExhibitorError } from '../../errors/is-exhibitor-error.js';
-import { freezeJson } from '../../model/json-values.js';
+import { freezeJson, isRecord } from '../../model/json-values.js';
 import type { ExhibitorSettings } from '../../options/exhibitor-settings.js';
 import type { Tenant } from '../../tenants/tenant.js';
 import type { Deadline } from '../../time/deadline.js';
 import type { ExhibitorIdOf } from '../exhibitor-id.js';
-import { parseLookup, parseRecords } from '../parse-replies.js';
+import { membersOf, parseLookup, parseRecords, refuseEmpty } from '../parse-replies.js';
 import type { RestClient } from '../rest-client.service.js';
 import { isPartOfLookup, readLookupPages } from './lookup-pages.js';
 
@@ -34,7 +34,7 @@ export class LookupEndpoint {
   /**
    * The records of a contact. A wrapper that says that there are more pages is read to its end.
    *
-   * @throws {ExhibitorError} `malformed_response`, also where a row does not fit `exhibitorSchema`, and as
+   * @throws {ExhibitorError} `malformed_response`, also where a row does not fit `exhibitorSchema` or is empty, and as
    * {@link readLookupPages}
    */
   async find(subject: LookupSubject, deadline: Deadline): Promise<LookupAnswer> {
@@ -42,10 +42,15 @@ export class LookupEndpoint {
     const body = await this.fetch(subject, '', deadline);
     const rows = isPartOfLookup(body)
       ? await readLookupPages(body, tenant, (query) => this.fetch(subject, query, deadline))
-      : parseLookup(body, tenant, this.idOf);
+      : parseLookup(body, tenant, this.schema === undefined ? this.idOf : undefined);
     const bytes = Buffer.byteLength(JSON.stringify(rows));
-    const parsed = parseRecords(rows, this.schema, { tenant, path: '' });
+    const isOne = isRecord(body) && rows[0] === body;
+    const origin = { tenant, path: '', note: isOne ? membersOf(body) : undefined };
+    // Before, since a schema may have a default for each member; after, since it may drop each.
+    refuseEmpty(rows, origin);
+    const parsed = parseRecords(rows, this.schema, origin);
     const records = parsed instanceof Promise ? await deadline.race(parsed) : parsed;
+    refuseEmpty(records, origin);
     freezeJson(records);
     return { records, bytes };
   }
