@@ -127,7 +127,7 @@ interface CommonOptions<T> {
   /**
    * Cache of lookups in this process, or `false`: `ttl` in ms (default 60 000), `max` entries (default 10 000), `maxBytes` of the
    * replies (default 64 MiB). What is full loses its least recently used answer. While the service fails, an answer is used for
-   * another `staleIfError` ms (default 0).
+   * another `staleIfError` ms (default 0). A full queue or a short deadline of ours is no failure of the service.
    */
   lookupCache?:
     | {

@@ -19,6 +19,8 @@ export class Deadline {
   sent = 0;
   /** Key of the tenant of those requests. */
   tenant: string | undefined;
+  /** {@link Clock.now} from which the partner has failed this call, by an error or by silence. Time in a queue of ours is neither. */
+  partnerFailsAt = Number.POSITIVE_INFINITY;
 
   /** Called when the call is over. */
   readonly #listeners = new Set<() => void>();
@@ -26,6 +28,8 @@ export class Deadline {
   readonly #endsAt: number;
   #timer: NodeJS.Timeout | undefined;
   #ending: keyof typeof ENDINGS | undefined;
+  /** Deadline of the shared work that this call waits for, or waited for last. */
+  #waitsFor: Deadline | undefined;
 
   /**
    * Starts a deadline `ms` milliseconds from now, which also ends when `signal` aborts.
@@ -55,6 +59,11 @@ export class Deadline {
     return this.#ending === 'deadline';
   }
 
+  /** True where the partner failed this call, or the shared work that it waits for. */
+  get hasPartnerFailed(): boolean {
+    return this.clock.now() >= this.partnerFailsAt || this.#waitsFor?.hasPartnerFailed === true;
+  }
+
   /** Milliseconds left, 0 or more. */
   remaining(): number {
     return this.isOver ? 0 : Math.max(0, this.#endsAt - this.clock.now());
@@ -79,6 +88,7 @@ export class Deadline {
       shared.catch(() => {});
       return Promise.reject(failure());
     }
+    this.#waitsFor = under === this ? undefined : under;
     return new Promise((resolve, reject) => {
       const forget = this.onOver(() => reject(failure()));
       shared.then(resolve, reject).finally(forget);

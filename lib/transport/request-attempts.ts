@@ -33,7 +33,7 @@ export interface RequestTools {
 const LARGEST_SMALL_REPLY = 256 * 1024;
 
 /**
- * Where the call's own deadline ends an attempt, that counts against the circuit only if the request had this share of
+ * Where the call's own deadline ends an attempt, that is a failure of the partner only if the request had this share of
  * `attemptTimeout`. Not all of it: a call with `deadline` = `attemptTimeout` takes a little time until it sends.
  */
 const MOST_OF_TIME = 0.9;
@@ -118,6 +118,9 @@ export class RequestAttempts {
       throw this.#over();
     }
     if (entry !== 'entered') {
+      if (this.tools.limits.circuit.openFor(this.tools.clock.now()) > 0) {
+        this.deadline.partnerFailsAt = 0;
+      }
       const message = 'not sent: the service cannot be reached, or too many wait';
       this.tools.log.report(this.tenant, partnerProblem(this.request.operation, message));
       throw new ExhibitorError('service_unavailable', message, {
@@ -150,7 +153,14 @@ export class RequestAttempts {
     };
     this.#number += 1;
     const startedAt = clock.now();
-    const outcome = await client.send(request, this.deadline);
+    const { deadline } = this;
+    const silentAt = startedAt + this.#attemptTimeout * MOST_OF_TIME;
+    deadline.partnerFailsAt = Math.min(deadline.partnerFailsAt, silentAt);
+    const outcome = await client.send(request, deadline);
+    if (!failedAs('over', outcome)) {
+      const isFailure = !isFinal(outcome) && !failedAs('interceptor', outcome);
+      deadline.partnerFailsAt = isFailure ? 0 : Number.POSITIVE_INFINITY;
+    }
     this.#publish(outcome, clock.now() - startedAt);
     return outcome;
   }

@@ -3,13 +3,18 @@ import type { ServerResponse } from 'node:http';
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { firstValueFrom } from 'rxjs';
 import { z } from 'zod';
-import { TenantRegistry, TokenService, type ExhibitorModuleOptions } from '../../lib/index.js';
+import {
+  TenantRegistry,
+  TokenService,
+  type ExhibitorModuleOptions,
+  type HttpOptions,
+} from '../../lib/index.js';
 import { handMadeCases, honest, startRestHost, threeTenants, wrapper, type Answer } from './rest-host.js';
 import { clockOf } from '../support/clock.js';
 import { messagesOn } from '../support/messages.js';
-import { eventually } from '../support/wait.js';
+import { aWhile, eventually } from '../support/wait.js';
 import { sendJson } from '../support/server.js';
-import { stall } from '../support/faults.js';
+import { stall, type AnyFault } from '../support/faults.js';
 import { useClosing, useHost, useSandbox } from '../support/lifetimes.js';
 import type { OtherOptions } from '../support/module-options.js';
 import { traced } from '../support/traced-requests.js';
@@ -151,12 +156,13 @@ it('callers of one shared lookup do not cancel it by an abort or a shorter deadl
 describe('lookupCache', () => {
   const closing = useClosing();
   /** A host with these options of the cache. */
-  async function withCache(lookupCache: ExhibitorModuleOptions['lookupCache']) {
-    const tenant = sandbox.tenantOptions('acme');
+  async function withCache(lookupCache: ExhibitorModuleOptions['lookupCache'], http?: HttpOptions) {
+    const tenant = { ...sandbox.tenantOptions('acme'), http };
     const { exhibitors, context } = closing(await startRestHost({ tenant, lookupCache }));
     const ask = (name = 'sam.several', eventId = EVENT, options = {}) =>
       firstValueFrom(exhibitors.lookup(eventId, `${name}@example.com`, options));
-    return { ask, exhibitors, skip: (ms: number) => clockOf(context).skip(ms) };
+    const tokens = context.get(TokenService);
+    return { ask, exhibitors, tokens, skip: (ms: number) => clockOf(context).skip(ms) };
   }
 
   it('false sends a request each time, and still shares running ones', async () => {
@@ -209,25 +215,115 @@ describe('lookupCache', () => {
     expect(lookups().map(({ contactEmail }) => contactEmail?.charAt(0))).toEqual(['a', 'b', 'c', 'b']);
   });
 
-  const staleIfError = async () => {
-    const cache = await withCache({ ttl: 1_000, staleIfError: 60_000 });
+  const staleIfError = async (http?: HttpOptions) => {
+    const cache = await withCache({ ttl: 1_000, staleIfError: 60_000 }, http);
     await cache.ask();
     cache.skip(1_001);
     return cache;
   };
 
-  it.each([
-    ['fails', down, 10_000],
-    ['limits', { kind: 'status', status: 429, headers: { 'retry-after': '3600' } } as const, 10_000],
-    ['resets connections', { kind: 'reset' } as const, 10_000],
-    ['stalls', stall('before-headers'), 100],
-  ])('staleIfError returns an old answer of a service that %s', async (_name, fault, deadline) => {
-    const { ask } = await staleIfError();
+  const stalls = stall('before-headers');
+  it.each<[string, AnyFault, HttpOptions]>([
+    ['fails', down, {}],
+    ['fails for good', { kind: 'status', status: 501 }, {}],
+    ['limits', { kind: 'status', status: 429, headers: { 'retry-after': '3600' } }, {}],
+    ['resets connections', { kind: 'reset' }, {}],
+    ['stalls', stalls, { deadline: 400, attemptTimeout: 400 }],
+    ['stalls in each attempt', stalls, { deadline: 1_000, attemptTimeout: 100 }],
+    ['stalls in the middle of a reply', stall('mid-body'), { deadline: 400, attemptTimeout: 400 }],
+  ])('staleIfError returns an old answer of a service that %s', async (_name, fault, http) => {
+    const { ask } = await staleIfError(http);
     sandbox.failNext('lookup', fault, Infinity);
     const outcomes = await messagesOn('nestjs-exhibitor:lookup', async () => {
-      expect(await ask('sam.several', EVENT, { deadline })).toEqual(recordsOf(SAM));
+      expect(await ask()).toEqual(recordsOf(SAM));
     });
     expect(outcomes).toEqual([{ tenant: 'default', outcome: 'stale' }]);
+  });
+
+  it.each<[string, AnyFault, HttpOptions]>([
+    ['fails', down, {}],
+    ['stalls', stalls, { deadline: 400, attemptTimeout: 400 }],
+  ])('staleIfError returns an old answer where the token endpoint %s', async (_name, fault, http) => {
+    const { ask, tokens } = await staleIfError(http);
+    await tokens.invalidate();
+    sandbox.failNext('token', fault, Infinity);
+    expect(await ask()).toEqual(recordsOf(SAM));
+  });
+
+  // What of our own a user can reach on purpose, so that an answer from before a change of rights would serve.
+  describe('staleIfError does not apply where the service did not fail:', () => {
+    const late: AnyFault = { kind: 'delay', ms: 300 };
+    /** So many lookups of one contact, each of another event, which the service answers late. */
+    const flood = async ({ ask }: Awaited<ReturnType<typeof staleIfError>>, count: number) => {
+      const before = lookups().length;
+      sandbox.failNext('lookup', late, Infinity);
+      const calls = Array.from({ length: count }, (_, index) => ask('sam.several', `flood-${index}`));
+      await eventually(() => lookups().length === before + Math.min(8, count));
+      return Promise.allSettled(calls);
+    };
+    const unavailable = { code: 'service_unavailable', attempts: 0 };
+
+    it.each<[string, count: number, object, HttpOptions, object]>([
+      ['100 lookups of the contact wait', 108, unavailable, {}, {}],
+      [
+        'the deadline passes while the lookup waits',
+        100,
+        { code: 'deadline_exceeded' },
+        {},
+        { deadline: 100 },
+      ],
+      ['its own does', 100, { code: 'deadline_exceeded' }, { deadline: 600, attemptTimeout: 600 }, {}],
+      ['the queue of the tenant is full', 17, unavailable, { maxConcurrent: 1 }, {}],
+    ])('%s', async (_what, count, failure, http, call) => {
+      const cache = await staleIfError(http);
+      const all = http.maxConcurrent === undefined ? flood(cache, count) : crowd(cache, count);
+      await aWhile();
+      await expect(cache.ask('sam.several', EVENT, call)).rejects.toMatchObject(failure);
+      sandbox.clearFaults();
+      await all;
+    });
+
+    /** Lookups of other contacts, of which one is under way. */
+    const crowd = async ({ ask }: Awaited<ReturnType<typeof staleIfError>>, count: number) => {
+      const before = lookups().length;
+      sandbox.failNext('lookup', { kind: 'delay', ms: 600 }, 1);
+      const calls = Array.from({ length: count }, (_, index) => ask(`crowd-${index}`));
+      await eventually(() => lookups().length === before + 1);
+      return Promise.allSettled(calls);
+    };
+
+    it('the caller has a shorter deadline than an attempt has', async () => {
+      const { ask } = await staleIfError();
+      sandbox.failNext('lookup', late);
+      const failure = { code: 'deadline_exceeded', attempts: 1 };
+      await expect(ask('sam.several', EVENT, { deadline: 100 })).rejects.toMatchObject(failure);
+    });
+
+    it('an interceptor of the host throws', async () => {
+      let isBroken = false;
+      const tenant = sandbox.tenantOptions('acme');
+      const { exhibitors, context } = closing(
+        await startRestHost({
+          tenant,
+          lookupCache: { ttl: 1_000, staleIfError: 60_000 },
+          axios: ({ interceptors }) =>
+            void interceptors.request.use((config) => {
+              if (isBroken) {
+                throw new TypeError('of the host');
+              }
+              return config;
+            }),
+        }),
+      );
+      const ask = () => firstValueFrom(exhibitors.lookup(EVENT, SAM));
+      await ask();
+      clockOf(context).skip(1_001);
+      isBroken = true;
+      await expect(ask()).rejects.toMatchObject({
+        code: 'service_unavailable',
+        cause: expect.any(TypeError),
+      });
+    });
   });
 
   it('staleIfError does not apply to refusals, to fresh, or after an invalidation', async () => {

@@ -83,7 +83,7 @@ export class ExhibitorLookups {
       report(subject, 'miss');
       return found;
     } catch (error) {
-      const old = isOutage(error) ? this.#cache?.get(key) : undefined;
+      const old = isOutage(error, deadline) ? this.#cache?.get(key) : undefined;
       report(subject, old === undefined ? 'miss' : 'stale');
       if (old === undefined) {
         throw error;
@@ -164,8 +164,16 @@ function matches(key: string, filter: LookupFilter): boolean {
   );
 }
 
-function isOutage(error: unknown): boolean {
-  return isExhibitorError(error) && OUTAGES.has(error.code);
+/**
+ * Whether the service or the token endpoint failed. Our own limits are no outage: a user whose exhibitor was taken away could reach
+ * those on purpose.
+ */
+function isOutage(error: unknown, lookup: Deadline): boolean {
+  return (
+    isExhibitorError(error) &&
+    OUTAGES.has(error.code) &&
+    (lookup.hasPartnerFailed || error.code === 'token_unavailable')
+  );
 }
 
 function report({ tenant }: LookupSubject, outcome: LookupMessage['outcome']): void {
