@@ -14,15 +14,16 @@ const MAX_ADDRESS_BYTES = 254;
 /**
  * True for a text that could name another resource. It is sent encoded, but something between this process and the service may
  * decode a path, and then it splits at `/` and `\`, ends at `?` and `#`, drops what follows a `;`, and reads `%` once more. Some
- * compare texts in their compatibility form (NFKC), in which a full-width slash is a slash.
+ * compare texts in their compatibility form (NFKC), in which a full-width slash is a slash, and `½` contains `⁄`.
+ * Conversions to a code page make slashes of U+2044, U+2215 and U+2216, `⁄ ∕ ∖`.
  */
 function mayChangePath(text: string): boolean {
   const plain = text.normalize('NFKC');
-  return plain === '.' || plain === '..' || /[/\\%?#;]/.test(plain);
+  return plain === '.' || plain === '..' || /[/\\%?#;\u2044\u2215\u2216]/.test(plain);
 }
 
 /**
- * An event id: 1 to 128 bytes of UTF-8, not `.` or `..`, without control characters and without `/ \ % ? # ;`.
+ * An event id: 1 to 128 bytes of UTF-8, not `.` or `..`, without control characters and without `/ \ % ? # ; ⁄ ∕ ∖`.
  *
  * @throws {ExhibitorError} `invalid_argument`
  */
@@ -47,8 +48,8 @@ export function checkEventId(eventId: unknown): string {
 }
 
 /**
- * A contact e-mail address, international ones (RFC 6531) included, of at most 254 bytes of UTF-8 and without `/ \ % ? # ;`. It is no
- * full validation: the address is used byte for byte.
+ * A contact e-mail address, international ones (RFC 6531) included, of at most 254 bytes of UTF-8 and without `/ \ % ? # ; ⁄ ∕ ∖`. It
+ * is no full validation: the address is used byte for byte.
  *
  * @throws {ExhibitorError} `invalid_argument`
  */

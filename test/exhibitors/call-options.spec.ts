@@ -27,7 +27,7 @@ const atLogin = (...emails: unknown[]) =>
 
 describe('an event id', () => {
   it('is any text of 1 to 128 bytes', () => {
-    const unusual = [' ', '...', '…', '.hidden', 'a&b=c+d:e,f', '½', 'Messe München', '展会'];
+    const unusual = [' ', '...', '…', '.hidden', 'a&b=c+d:e,f', 'Messe München', '展会'];
     for (const eventId of ['world-2026', ...unusual, 'x'.repeat(128), 'ü'.repeat(64)]) {
       expect(checkEventId(eventId)).toBe(eventId);
     }
@@ -62,13 +62,19 @@ const CUT = String.raw`
 describe('the characters that split, cut or decode a path', () => {
   const others = ['.', '..', '‥', '%2e', '/', '*/contactEmail/victim@example.com', '*℅x', '50%', '5﹪*'];
 
-  it.each([...UNSAFE, ...CUT, ...others, 'a﹨*', '*＃x'])('are refused in an event id: %s', (form) => {
-    const eventId = form.replace('*', 'world-2026');
-    const message = String.raw`eventId must be other than '.' and '..' and without / \ % ? # ;`;
-    expectRefusal(() => checkEventId(eventId), message);
-  });
+  // U+2044, U+2215 and U+2216 have no compatibility form; those of fractions contain the first.
+  const likeSlashes = ['a⁄*', '*∕contactEmail∕x', '..∖*', 'hall½*', '*⅐'];
 
-  it.each([...UNSAFE, ...CUT, 'a/*', '*/x', 'a;*', '50%25*', 'x?*'])(
+  it.each([...UNSAFE, ...CUT, ...others, ...likeSlashes, 'a﹨*', '*＃x'])(
+    'are refused in an event id: %s',
+    (form) => {
+      const eventId = form.replace('*', 'world-2026');
+      const message = String.raw`eventId must be other than '.' and '..' and without / \ % ? # ;`;
+      expectRefusal(() => checkEventId(eventId), message);
+    },
+  );
+
+  it.each([...UNSAFE, ...CUT, ...likeSlashes, 'a/*', '*/x', 'a;*', '50%25*', 'x?*'])(
     'are refused in an address: %s',
     (form) => {
       const address = form.replace('*', 'victim@example.com');
