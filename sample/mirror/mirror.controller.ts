@@ -12,6 +12,7 @@ import {
 } from '@nestjs/common';
 import { CurrentTenant, ExhibitorsService } from 'nestjs-exhibitor';
 import { copyEvent } from 'nestjs-exhibitor/mirror';
+import { SameOriginGuard } from '../same-origin.guard.js';
 import { CopiedExhibitors } from './copied-exhibitors.service.js';
 import { CopyPlan } from './copies.js';
 import { OperatorGuard } from './operator-login.js';
@@ -46,12 +47,9 @@ export class MirrorController {
     };
   }
 
-  /**
-   * Copies now, and removes up to so many rows: the number that the operator saw. The cookie of the login is `SameSite=Lax`, so no
-   * page of another site sends this form as the operator.
-   */
+  /** Copies now, and removes up to so many rows: the number that the operator saw. */
   @Post(':tenant/copy')
-  @UseGuards(OperatorGuard)
+  @UseGuards(OperatorGuard, SameOriginGuard)
   @Redirect('/', 303)
   async copy(
     @CurrentTenant() tenant: string,

@@ -11,6 +11,7 @@ import {
 } from '@nestjs/common';
 import { CurrentTenant, ExhibitorIdentityGuard, ExhibitorLogins } from 'nestjs-exhibitor';
 import { PageInterceptor } from '../pages/page.interceptor.js';
+import { SameOriginGuard } from '../same-origin.guard.js';
 import { AdministratorGuard } from './administrator.guard.js';
 import { People } from './people.js';
 
@@ -31,6 +32,7 @@ export class PeopleController {
   }
 
   @Post('end-logins')
+  @UseGuards(SameOriginGuard)
   @Redirect('/', 303)
   async endLogins(@CurrentTenant() tenant: string, @Body('subject') subject: unknown) {
     await this.logins.end({ tenant, subject: String(subject ?? '') });

@@ -1,5 +1,6 @@
-import { Body, Controller, Get, Header, Inject, Post, Redirect } from '@nestjs/common';
+import { Body, Controller, Get, Header, Inject, Post, Redirect, UseGuards } from '@nestjs/common';
 import { ExhibitorsService } from 'nestjs-exhibitor';
+import { SameOriginGuard } from '../same-origin.guard.js';
 import { SAMPLE_OPTIONS, type SampleOptions } from '../sample-options.js';
 import { FAULTS } from './faults.js';
 import { Tour } from './tour.js';
@@ -21,6 +22,7 @@ export class TourController {
 
   /** Adds a fault, and shows the page of the form again. */
   @Post('fault')
+  @UseGuards(SameOriginGuard)
   @Redirect('/', 303)
   async fault(@Body('fault') fault: unknown, @Body('returnTo') returnTo: unknown) {
     const name = String(fault);

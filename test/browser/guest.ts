@@ -57,9 +57,9 @@ export class Guest {
     return new Page(reply.url, reply);
   }
 
-  /** Submits a form to an address. */
-  async post(address: string, form: Record<string, string>): Promise<Page> {
-    const headers = { accept: 'text/html', origin: new URL(address).origin };
+  /** Submits a form to an address, from a page of its origin unless `sent` says otherwise. */
+  async post(address: string, form: Record<string, string>, sent?: Record<string, string>): Promise<Page> {
+    const headers = { accept: 'text/html', ...(sent ?? { origin: new URL(address).origin }) };
     const reply = await this.#visitor.visit(address, { form, headers });
     return reply.location === undefined ? new Page(address, reply) : this.open(reply.location);
   }

@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { useHost } from '../support/lifetimes.js';
+import { Visitor } from '../support/visitor.js';
 import { decoded, Guest } from './guest.js';
 import { exhibitorsOf, startSample } from './running-sample.js';
 
@@ -147,6 +148,9 @@ describe('The login', () => {
     const page = await guest.click(home, 'People who have logged in');
     const buttons = [...page.html.matchAll(/name="subject" value="([^"]*)">(.*?)<\/button>/gs)];
     const [, subject = ''] = buttons.find(([, , text]) => text?.includes('zoë+fair@example.com')) ?? [];
+    const elsewhere = { 'sec-fetch-site': 'same-site', origin: 'http://127.0.0.1:1' };
+    expect((await guest.post(`${people}/end-logins`, { subject }, elsewhere)).reply.status).toBe(400);
+    expect((await stolen.open(people)).reply.status).toBe(403);
     expect((await guest.post(`${people}/end-logins`, { subject })).summary).toBe('200 People');
     expect((await stolen.open(people)).reply.status).toBe(401);
   });
@@ -249,6 +253,44 @@ describe('The panel', () => {
     expect(failed.all(banner).join()).toContain('gave up');
     expect(failed.html).toContain('class="tour-banner failed"');
     expect((await press('')).all(banner)).toEqual(['']);
+  });
+});
+
+describe.each(['express', 'fastify'] as const)('The form of a fault on %s', (platform) => {
+  const other = useHost(() => startSample(platform));
+  /** What a browser sends of the page with the form; `HOST` stands for the origin of the sample. */
+  const press = async (sent: Record<string, string>): Promise<[status: number, faults: number]> => {
+    const { origin } = new URL(other.url);
+    const headers = Object.fromEntries(
+      Object.entries(sent).map(([name, value]) => [name, value.replace('HOST', origin)]),
+    );
+    const form = { fault: 'down', returnTo: '/acme' };
+    other.sandbox.clearFaults();
+    const { status } = await new Visitor().visit(`${origin}/tour/fault`, { form, headers });
+    const faults = await fetch(`${other.sandbox.url}/sandbox/faults`);
+    return [status, Object(await faults.json()).length];
+  };
+
+  it.each<Record<string, string>>([
+    { 'sec-fetch-site': 'same-origin', origin: 'HOST' },
+    { 'sec-fetch-site': 'same-site', origin: 'HOST' },
+    { 'sec-fetch-site': 'none' },
+    { origin: 'HOST' },
+    {},
+  ])('is taken from a page of the sample: %j', async (sent) => {
+    expect(await press(sent)).toEqual([303, 1]);
+  });
+
+  it.each<Record<string, string>>([
+    { 'sec-fetch-site': 'cross-site', origin: 'https://evil.example' },
+    { 'sec-fetch-site': 'same-site', origin: 'http://127.0.0.1:1' },
+    { 'sec-fetch-site': 'cross-site', origin: 'null' },
+    { 'sec-fetch-site': 'cross-site' },
+    { origin: 'https://evil.example' },
+    { origin: 'http://127.0.0.1' },
+    { origin: 'null' },
+  ])('is refused from any other: %j', async (sent) => {
+    expect(await press(sent)).toEqual([400, 0]);
   });
 });
 

@@ -179,6 +179,18 @@ describe('nestjs-exhibitor sandbox with a seed and redirect addresses', () => {
     }
   });
 
+  it.each(['cross-site', 'same-site'])(
+    'takes and removes no faults for a page of another origin that tells only Sec-Fetch-Site: %s; a link leads to the page',
+    async (site) => {
+      const visit = async (method: string, path: string) =>
+        (await new Visitor().visit(`${sandbox.url}${path}`, { method, headers: { 'sec-fetch-site': site } }))
+          .status;
+      expect(await visit('DELETE', '/sandbox/faults')).toBe(403);
+      expect(await visit('POST', '/sandbox/faults')).toBe(403);
+      expect(await visit('GET', '/sandbox')).toBe(200);
+    },
+  );
+
   it('serves them to the page itself, by both names of this machine', async () => {
     for (const origin of [sandbox.url, sandbox.url.replace('127.0.0.1', 'localhost')]) {
       const headers = { host: new URL(origin).host, origin };

@@ -121,10 +121,13 @@ function tenantsOptions(state: SandboxState) {
 
 /**
  * Whether the page itself or a program sent a request. Browsers send `Origin` with every request of another page that changes
- * something, or whose reply that page could read.
+ * something, or whose reply that page could read. A link of another page may lead here.
  */
-function isOwnRequest({ headers: { host, origin } }: IncomingMessage): boolean {
-  return origin === undefined || origin === `http://${host}`;
+function isOwnRequest({ method, headers }: IncomingMessage): boolean {
+  const { host, origin, 'sec-fetch-site': site = 'none' } = headers;
+  return origin === undefined
+    ? method === 'GET' || site === 'none' || site === 'same-origin'
+    : origin === `http://${host}`;
 }
 
 /** Its script requests the page again and again, for the activity. */
