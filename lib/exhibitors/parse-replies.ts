@@ -3,6 +3,7 @@ import type { StandardSchemaV1 } from '@standard-schema/spec';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { untrustedText } from '../model/untrusted-text.js';
 import { isEmptyObject, isRecord } from '../model/json-values.js';
+import type { ProblemLog } from '../problems/problem-log.service.js';
 import type { ExhibitorIdOf } from './exhibitor-id.js';
 import type { ExhibitorPage, PaginationMetadata } from './pages/exhibitor-page.interface.js';
 
@@ -119,6 +120,8 @@ export function malformedLookup(problem: string, tenant: string): ExhibitorError
 /** Position of records in a reply, for errors that must not show the records. */
 export interface RecordsOrigin {
   tenant: string;
+  /** Told what the schema throws. */
+  log: ProblemLog;
   /** Path of the list, `data`; empty where the reply is the list. */
   path: string;
   /** Said after the problem. */
@@ -137,6 +140,7 @@ export function parseRecords<T>(
   schema: StandardSchemaV1 | undefined,
   origin: RecordsOrigin,
 ): T[] | Promise<T[]> {
+  refuseEmpty(rows, origin);
   if (schema === undefined) {
     return plainRecords(rows, origin) as T[];
   }
@@ -154,9 +158,8 @@ export function parsedRecords<T>(records: readonly unknown[]): readonly T[] {
 function plainRecords(rows: readonly unknown[], origin: RecordsOrigin): readonly unknown[] {
   const invalid = rows.findIndex((row) => !isRecord(row));
   if (invalid !== -1) {
-    throw refusal('is not an object', [invalid], origin);
+    throw malformed(problemAt('is not an object', [invalid], origin), origin);
   }
-  refuseEmpty(rows, origin);
   return rows;
 }
 
@@ -164,7 +167,7 @@ function plainRecords(rows: readonly unknown[], origin: RecordsOrigin): readonly
 export function refuseEmpty(records: readonly unknown[], origin: RecordsOrigin): void {
   const empty = records.findIndex(isEmptyObject);
   if (empty !== -1) {
-    throw refusal('is an empty object', [empty], origin);
+    throw malformed(problemAt('is an empty object', [empty], origin), origin);
   }
 }
 
@@ -174,10 +177,12 @@ function validate(schema: StandardSchemaV1, row: unknown, index: number, origin:
       return result.value;
     }
     const path = (result.issues[0]?.path ?? []).map((part) => (typeof part === 'object' ? part.key : part));
-    throw refusal('does not fit exhibitorSchema', [index, ...path], origin);
+    throw malformed(problemAt('does not fit exhibitorSchema', [index, ...path], origin), origin);
   };
-  const fail = (cause: unknown): never => {
-    throw refusal('made exhibitorSchema throw', [index], origin, cause);
+  const fail = (thrown: unknown): never => {
+    const { log, tenant } = origin;
+    const message = problemAt('made exhibitorSchema throw', [index], origin);
+    throw log.hostError({ option: 'exhibitorSchema' }, thrown, 'malformed_response', message, { tenant });
   };
   let result;
   try {
@@ -194,16 +199,17 @@ function validate(schema: StandardSchemaV1, row: unknown, index: number, origin:
   return checked;
 }
 
-function refusal(
+function malformed(message: string, { tenant }: RecordsOrigin): ExhibitorError {
+  return new ExhibitorError('malformed_response', message, { tenant });
+}
+
+function problemAt(
   problem: string,
-  path: readonly [index: number, ...inner: PropertyKey[]],
-  origin: RecordsOrigin,
-  cause?: unknown,
-): ExhibitorError {
-  const [index, ...inner] = path;
-  const shown = [origin.path, String(index), ...inner.map(segment)].filter(Boolean).join('.');
-  const message = [`${untrustedText(shown)} ${problem}`, origin.note].filter(Boolean).join('; ');
-  return new ExhibitorError('malformed_response', message, { tenant: origin.tenant, cause });
+  [index, ...inner]: readonly [index: number, ...inner: PropertyKey[]],
+  { path, note }: RecordsOrigin,
+): string {
+  const shown = [path, String(index), ...inner.map(segment)].filter(Boolean).join('.');
+  return [`${untrustedText(shown)} ${problem}`, note].filter(Boolean).join('; ');
 }
 
 /** A key of a record may itself be confidential, such as an e-mail address. */

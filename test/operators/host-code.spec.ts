@@ -9,7 +9,7 @@ import { useClosing, useSandbox } from '../support/lifetimes.js';
 import type { OtherOptions } from '../support/module-options.js';
 import { OperatorLines } from '../support/operator-lines.js';
 import { Visitor, type Reply } from '../support/visitor.js';
-import { signIn } from '../guards/signed-in.js';
+import { idsOf, signIn } from '../guards/signed-in.js';
 
 const sandbox = await useSandbox();
 const closing = useClosing();
@@ -49,6 +49,8 @@ interface Case {
   change: Change;
   /** `guard`: a guarded request; `login`: the callback. */
   by: 'guard' | 'login';
+  /** Default: those of the user. */
+  page?: () => string;
 }
 
 const CASES: readonly Case[] = [
@@ -105,6 +107,7 @@ const CASES: readonly Case[] = [
     path: 'exhibitorId',
     change: { options: { exhibitorId: (record: unknown) => work(String(Object(record).id)) } },
     by: 'guard',
+    page: () => `booths/${idsOf(sandbox)[0]}`,
   },
   {
     what: 'clientSecret',
@@ -138,7 +141,7 @@ function start(kind: HostKind, { options, tenant }: Change): Promise<Host> {
 }
 
 describe.each<HostKind>(['express', 'fastify'])('on %s, code of the host that throws', (kind) => {
-  describe.each(CASES)('in $what', ({ path, change, by }) => {
+  describe.each(CASES)('in $what', ({ path, change, by, page = () => 'mine' }) => {
     let host: Host;
     let visitor: Visitor;
     beforeAll(async () => {
@@ -154,7 +157,7 @@ describe.each<HostKind>(['express', 'fastify'])('on %s, code of the host that th
       // Lines of one cause are once a minute.
       clockOf(host.app).skip(60_000, ['now']);
       if (by === 'guard') {
-        return visitor.visit(`${host.url}/events/world-2026/mine`);
+        return visitor.visit(`${host.url}/events/world-2026/${page()}`);
       }
       return new Visitor().follow(`${host.url}/auth/login`, ({ pathname }) => pathname === '/');
     }

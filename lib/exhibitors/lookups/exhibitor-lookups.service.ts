@@ -3,6 +3,7 @@ import { publish, type LookupMessage } from '../../diagnostics/channels.js';
 import type { ExhibitorErrorCode } from '../../errors/error-codes.js';
 import { isExhibitorError } from '../../errors/is-exhibitor-error.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../../options/check-options.js';
+import { ProblemLog } from '../../problems/problem-log.service.js';
 import { Clock } from '../../time/clock.js';
 import { Deadlines, type Deadline } from '../../time/deadline.js';
 import { createCache, type ExpiringCache } from '../../time/expiring-cache.js';
@@ -49,6 +50,7 @@ export class ExhibitorLookups {
     @Inject(RestClient) rest: RestClient,
     @Inject(Deadlines) private readonly deadlines: Deadlines,
     @Inject(Clock) private readonly clock: Clock,
+    @Inject(ProblemLog) log: ProblemLog,
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
   ) {
     this.#settings = settings.lookupCache;
@@ -56,8 +58,15 @@ export class ExhibitorLookups {
       const { max, maxBytes } = settings.lookupCache;
       this.#cache = createCache(clock, { max, maxSize: maxBytes });
     }
-    this.idOf = exhibitorIdOf(settings);
-    this.#endpoint = new LookupEndpoint(rest, settings.exhibitorSchema, this.idOf);
+    const idOf = exhibitorIdOf(settings);
+    this.#endpoint = new LookupEndpoint(rest, settings.exhibitorSchema, idOf, log);
+    this.idOf = (record) => {
+      try {
+        return idOf(record);
+      } catch (error) {
+        throw log.hostError({ option: 'exhibitorId' }, error, 'configuration_invalid', 'exhibitorId failed');
+      }
+    };
   }
 
   /** The records in the cache, where they are fresh. Needs no deadline, and no check: the arguments were checked. */

@@ -1,6 +1,7 @@
 import { isExhibitorError } from '../../errors/is-exhibitor-error.js';
 import { freezeJson, isRecord } from '../../model/json-values.js';
 import type { ExhibitorSettings } from '../../options/exhibitor-settings.js';
+import type { ProblemLog } from '../../problems/problem-log.service.js';
 import type { Tenant } from '../../tenants/tenant.js';
 import type { Deadline } from '../../time/deadline.js';
 import type { ExhibitorIdOf } from '../exhibitor-id.js';
@@ -29,6 +30,7 @@ export class LookupEndpoint {
     private readonly rest: RestClient,
     private readonly schema: ExhibitorSettings['exhibitorSchema'],
     private readonly idOf: ExhibitorIdOf,
+    private readonly log: ProblemLog,
   ) {}
 
   /**
@@ -45,11 +47,10 @@ export class LookupEndpoint {
       : parseLookup(body, tenant, this.schema === undefined ? this.idOf : undefined);
     const bytes = Buffer.byteLength(JSON.stringify(rows));
     const isOne = isRecord(body) && rows[0] === body;
-    const origin = { tenant, path: '', note: isOne ? membersOf(body) : undefined };
-    // Before, since a schema may have a default for each member; after, since it may drop each.
-    refuseEmpty(rows, origin);
+    const origin = { tenant, log: this.log, path: '', note: isOne ? membersOf(body) : undefined };
     const parsed = parseRecords(rows, this.schema, origin);
     const records = parsed instanceof Promise ? await deadline.race(parsed) : parsed;
+    // A schema may drop each member.
     refuseEmpty(records, origin);
     freezeJson(records);
     return { records, bytes };

@@ -1,6 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../../options/check-options.js';
 import type { ExhibitorSettings } from '../../options/exhibitor-settings.js';
+import { ProblemLog } from '../../problems/problem-log.service.js';
 import type { Tenant } from '../../tenants/tenant.js';
 import type { Deadline } from '../../time/deadline.js';
 import { CallRunner, type Call, type RunningCall } from '../call-runner.service.js';
@@ -20,6 +21,7 @@ export class ExhibitorPages {
   constructor(
     @Inject(CallRunner) private readonly calls: CallRunner,
     @Inject(RestClient) private readonly rest: RestClient,
+    @Inject(ProblemLog) private readonly log: ProblemLog,
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
   ) {
     this.#schema = settings.exhibitorSchema;
@@ -50,7 +52,8 @@ export class ExhibitorPages {
     const { body } = await this.rest.get(tenant, { operation: 'list', path, template: TEMPLATE }, deadline);
     const wire = parsePage(body, tenant.key);
     const rows = wire.data;
-    const records = parseRecords<T>(rows, this.#schema, { tenant: tenant.key, path: 'data' });
+    const origin = { tenant: tenant.key, log: this.log, path: 'data' };
+    const records = parseRecords<T>(rows, this.#schema, origin);
     const data = records instanceof Promise ? await deadline.race(records) : records;
     return { page: Object.assign(wire, { data }), rows };
   }
