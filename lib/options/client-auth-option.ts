@@ -2,7 +2,7 @@ import { createPrivateKey, KeyObject } from 'node:crypto';
 import * as v from 'valibot';
 import { isRecord } from '../model/json-values.js';
 import { isJwk, isTooLong, TOO_LONG, withLineBreaks } from './key-source.js';
-import { parsedBy, text } from './value-schemas.js';
+import { optionsOf, parsedBy, text } from './value-schemas.js';
 
 /** A parsed private key that signs client assertions (`private_key_jwt`). */
 export interface AssertionKey {
@@ -81,7 +81,7 @@ function readKey(value: unknown): ParsedKey | undefined {
 const EXPECTED = "must be 'post', 'basic' or { privateKey, kid, alg, audience }";
 
 const assertionKey = v.pipe(
-  v.strictObject(
+  optionsOf(
     {
       privateKey,
       kid: v.optional(text),

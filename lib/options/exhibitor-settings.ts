@@ -10,6 +10,7 @@ import {
   callable,
   milliseconds,
   oneOf,
+  optionsOf,
   parseUrl,
   text,
   whole,
@@ -55,7 +56,7 @@ const standardSchema = v.custom<StandardSchemaV1>(
   'must be a Standard Schema (zod, valibot, arktype, …)',
 );
 
-const lookupCache = v.strictObject(
+const lookupCache = optionsOf(
   {
     ttl: v.optional(milliseconds, 60_000),
     max: v.optional(count, 10_000),
@@ -65,7 +66,7 @@ const lookupCache = v.strictObject(
   'must be { ttl, max, maxBytes, staleIfError } or false',
 );
 
-const logoutCheck = v.strictObject(
+const logoutCheck = optionsOf(
   {
     ttl: v.optional(whole(0, LONGEST_TIMER, 'milliseconds'), 1_000),
     provider: v.optional(v.boolean('must be true or false'), false),
@@ -80,7 +81,7 @@ const cookieName = v.pipe(
 );
 
 const cookies = v.pipe(
-  v.strictObject(
+  optionsOf(
     {
       name: v.optional(cookieName, 'exhibitor'),
       loginTtl: v.optional(milliseconds, 600_000),
@@ -98,7 +99,7 @@ const oneSessionMode = v.picklist(SESSION_MODES, "must be 'cookie', 'host', 'bea
 
 export const moduleSchema = v.object({
   tenantCache: v.optional(
-    v.strictObject(
+    optionsOf(
       {
         ttl: v.optional(milliseconds, 60_000),
         max: v.optional(count, 10_000),

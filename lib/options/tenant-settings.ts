@@ -9,6 +9,7 @@ import {
   headerText,
   milliseconds,
   oneOf,
+  optionsOf,
   registeredUrl,
   strings,
   text,
@@ -43,7 +44,7 @@ export const HTTP_DEFAULTS: HttpSettings = Object.freeze({
   maxConcurrent: 64,
 });
 
-const httpObject = v.strictObject(
+const httpObject = optionsOf(
   {
     deadline: v.optional(milliseconds),
     attemptTimeout: v.optional(milliseconds),
@@ -82,13 +83,13 @@ const algorithms = v.pipe(
   v.nonEmpty('must not be empty'),
 );
 
-const audienceByToken = v.strictObject(
+const audienceByToken = optionsOf(
   { idToken: v.optional(text), accessToken: v.optional(text) },
   'must be a string, or { idToken, accessToken }',
 );
 const audience = v.lazy((value) => (typeof value === 'string' ? text : audienceByToken));
 
-const loginEntries = v.strictObject(
+const loginEntries = optionsOf(
   {
     issuer: text,
     keys: v.optional(keySource),
@@ -127,7 +128,7 @@ export const loginSchema = v.pipe(
   })),
 );
 
-const endpoints = v.strictObject(
+const endpoints = optionsOf(
   {
     authorize: v.optional(endpointUrl),
     token: v.optional(endpointUrl),
@@ -137,7 +138,7 @@ const endpoints = v.strictObject(
   'must be { authorize, token, userinfo, endSession }',
 );
 
-export const tenantSchema = v.strictObject(
+export const tenantSchema = optionsOf(
   {
     tenantId: headerText,
     baseUrl: base,

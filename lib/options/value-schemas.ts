@@ -3,8 +3,10 @@
  * parsed with {@link ONE_PROBLEM}.
  */
 import * as v from 'valibot';
-import type { ConfigurationProblem } from '../errors/configuration.error.js';
+import { ConfigurationError, type ConfigurationProblem } from '../errors/configuration.error.js';
+import { isRecord } from '../model/json-values.js';
 import { isLoopback } from '../model/loopback.js';
+import { untrustedText } from '../model/untrusted-text.js';
 import { LONGEST_TIMER } from '../time/clock.js';
 
 /** One line an option: the first check of a value that fails is the last. */
@@ -29,6 +31,22 @@ export function callable<F>(expected = 'must be a function') {
   return v.custom<F>((value) => typeof value === 'function', expected);
 }
 
+/** Unknown options of one object that are named: customers of a host may write the options of a source. */
+export const MOST_NAMED = 100;
+
+/** An object with these options and no other. `v.strictObject` alone names only the first unknown one. */
+export function optionsOf<const Entries extends v.ObjectEntries>(entries: Entries, expected: string) {
+  const unknown = v.never('is not an option');
+  const messageOf = (issue: v.StrictObjectIssue) => (issue.expected === 'never' ? unknown.message : expected);
+  const known = v.strictObject(entries, messageOf);
+  const schemaFor = (given: unknown): typeof known => {
+    const names = Object.keys(isRecord(given) ? given : {}).filter((name) => !Object.hasOwn(entries, name));
+    const others = Object.fromEntries(names.slice(0, MOST_NAMED).map((name) => [name, unknown]));
+    return names.length === 0 ? known : v.strictObject({ ...entries, ...others }, messageOf);
+  };
+  return Object.assign(v.lazy(schemaFor), { entries });
+}
+
 export const oneOf = <const T extends readonly string[]>(values: T) =>
   v.picklist(values, `must be one of ${values.map((value) => `'${value}'`).join(', ')}`);
 
@@ -51,9 +69,21 @@ export function parseUrl(value: string): URL | undefined {
   return URL.canParse(value) ? new URL(value) : undefined;
 }
 
-/** Whether a tenant may use the origin of this URL. */
+/**
+ * Whether a tenant may use the origin of this URL.
+ *
+ * @throws {ConfigurationError} where the function of the host throws, so that no other one is blamed
+ */
 export function isAllowedUrl(url: string, tenantKey: string, isAllowed: AllowedOrigins | undefined): boolean {
-  return isAllowed === undefined || isAllowed(parseUrl(url)?.origin ?? '', tenantKey) === true;
+  try {
+    const answer: unknown = isAllowed === undefined || isAllowed(parseUrl(url)?.origin ?? '', tenantKey);
+    // A promise is no answer. That of an async function which throws must not end the process.
+    void Promise.resolve(answer).catch(() => undefined);
+    return answer === true;
+  } catch (error) {
+    const problem = { path: 'allowedOrigins', expected: 'must return true or false, and threw an error' };
+    throw new ConfigurationError([problem], untrustedText(tenantKey), error);
+  }
 }
 
 export type AllowedOrigins = (origin: string, tenantKey: string) => boolean;
@@ -122,13 +152,8 @@ export function problemsOf(issues: readonly v.BaseIssue<unknown>[], path = ''): 
   });
 }
 
-function expectation(issue: v.BaseIssue<unknown>): string {
-  if (issue.kind === 'schema' && issue.input === undefined && issue.path !== undefined) {
-    return 'is required';
-  }
-  // For an unknown or missing key, valibot answers the message of the object around it.
-  if (issue.type !== 'strict_object' || issue.expected === 'Object') {
-    return issue.message;
-  }
-  return issue.expected === 'never' ? 'is not an option' : 'is required';
+function expectation({ kind, type, input, path, message }: v.BaseIssue<unknown>): string {
+  // For a missing option, valibot answers the message of the object around it.
+  const isMissing = kind === 'schema' && type !== 'never' && input === undefined && path !== undefined;
+  return isMissing ? 'is required' : message;
 }

@@ -1,7 +1,7 @@
 import { createPrivateKey, createPublicKey, generateKeyPairSync } from 'node:crypto';
 import { describe, expect, it } from '@jest/globals';
 import { ConfigurationError } from '../../lib/errors/configuration.error.js';
-import { checkOptions } from '../../lib/options/check-options.js';
+import { checkOptions, checkTenant } from '../../lib/options/check-options.js';
 import type { TenantSettings } from '../../lib/options/tenant-settings.js';
 import { splitUrl } from '../../lib/transport/wire/http-client.js';
 import { pemOf } from '../support/keys.js';
@@ -155,6 +155,44 @@ describe('the options', () => {
     expect(problems({ ...broken, http: { attempts: 0 } })).toEqual([
       'http.attempts: must be a whole number of requests from 1 to 10',
     ]);
+  });
+
+  it('name all unknown options, at every level and of every tenant, with the other wrong shapes', () => {
+    const unknown = { one: undefined, 'two three': 2, ...JSON.parse('{"__proto__": 1, "constructor": 2}') };
+    const wrong = {
+      ...tenant(),
+      ...unknown,
+      tenantId: 7,
+      clientAuth: { privateKey, ...unknown },
+      endpoints: unknown,
+      http: { ...unknown, attempts: 0 },
+      login: { ...login(), ...unknown, audience: unknown },
+    };
+    const named = (path: string) => Object.keys(unknown).map((name) => `${path}${name}: is not an option`);
+    const ofTenant = (path: string) => [
+      `${path}tenantId: must be a string`,
+      ...named(`${path}clientAuth.`),
+      ...named(`${path}endpoints.`),
+      `${path}http.attempts: must be a whole number of requests from 1 to 10`,
+      ...named(`${path}http.`),
+      ...named(`${path}login.audience.`),
+      ...named(`${path}login.`),
+      ...named(path),
+    ];
+    const groups = { tenantCache: unknown, cookies: unknown, lookupCache: unknown, logoutCheck: unknown };
+    const options = { tenants: { acme: wrong, globex: wrong }, ...groups, http: unknown, ...unknown };
+    const expected = [
+      ...Object.keys({ ...groups, http: 0 }).flatMap((name) => named(`${name}.`)),
+      ...['acme', 'globex'].flatMap((key) => ofTenant(`tenants.${key}.`)),
+      ...named(''),
+    ];
+    expect(problems(options).toSorted()).toEqual(expected.toSorted());
+    const ofSource = resultOf(() => checkTenant(wrong, 'acme', checkOptions({ tenant: tenant() }).settings));
+    expect(ofSource).toMatchObject({ problems: { length: ofTenant('').length } });
+    // Customers of a host may write the options of a source.
+    const many = Object.fromEntries(Array.from({ length: 50_000 }, (_, index) => [`unknown${index}`, 1]));
+    const { settings } = checkOptions({ tenant: tenant() });
+    expect(resultOf(() => checkTenant(many, 'acme', settings))).toMatchObject({ problems: { length: 100 } });
   });
 
   it.each([
@@ -325,9 +363,21 @@ describe('the options', () => {
         ['acme', 'globex'].flatMap((key) => [`${key} https://api.example`, `${key} https://login.example`]),
       ),
     );
-    // A promise is no answer.
+    // A promise is no answer, nor is one that is rejected.
+    expect(problems({ tenant: tenant(), allowedOrigins: () => Promise.reject(new Error()) })).toHaveLength(2);
     const later = () => Promise.resolve(true) as unknown as boolean;
     expect(problems({ tenant: tenant(), allowedOrigins: later })).toHaveLength(2);
+  });
+
+  it('name allowedOrigins where that function throws', () => {
+    const cause = new Error('the list of origins is not loaded');
+    const allowedOrigins = () => {
+      throw cause;
+    };
+    const { problems: found, cause: shown } = resultOf(() =>
+      checkOptions({ tenant: tenant(), allowedOrigins }),
+    ) as ConfigurationError;
+    expect([found.map(({ path }) => path), shown]).toEqual([['allowedOrigins'], cause]);
   });
 
   it.each([
