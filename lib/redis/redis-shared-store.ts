@@ -76,9 +76,9 @@ export class RedisSharedStore implements SharedStore {
   }
 
   async get(key: string): Promise<string | undefined> {
-    const value = await this.#run(readStart(this.#client, this.#prefix + key));
+    const text = textOf(await this.#run(readStart(this.#client, this.#prefix + key)));
     // GETRANGE answers an empty string where there is no value.
-    return typeof value === 'string' && value !== '' ? value : undefined;
+    return text === '' ? undefined : text;
   }
 
   async set(key: string, value: string, options: { ttl: number; ifAbsent?: boolean }): Promise<boolean> {
@@ -86,7 +86,7 @@ export class RedisSharedStore implements SharedStore {
     const ttl = Math.max(1, Math.ceil(options.ttl));
     const isNew = options.ifAbsent === true;
     const reply = await this.#run(setWith(this.#client, this.#prefix + key, value, ttl, isNew));
-    return reply === 'OK';
+    return textOf(reply) === 'OK';
   }
 
   async delete(key: string): Promise<void> {
@@ -105,6 +105,12 @@ export class RedisSharedStore implements SharedStore {
         : new Error('Redis cannot be reached', { cause: this.#connectionError });
     }
   }
+}
+
+/** A client may be set to answer Buffers, by a type mapping or options of its own. */
+function textOf(reply: unknown): string | undefined {
+  const text = reply instanceof Uint8Array ? Buffer.from(reply).toString() : reply;
+  return typeof text === 'string' ? text : undefined;
 }
 
 function readStart(client: NodeRedisClient | IoredisClient, key: string): Promise<unknown> {

@@ -16,6 +16,7 @@ type AnyClient = NodeRedisClient | IoredisClient;
 
 /** What the tests use of `redis` and of `ioredis`, of both majors. */
 interface NodeRedis {
+  createClient(settings: object): NodeClient & { destroy(): unknown };
   createClientPool(settings: object): NodeClient & { close(): unknown };
   createCluster(settings: object): NodeClient & { destroy(): unknown };
   createSentinel(settings: object): NodeClient & { destroy(): unknown };
@@ -101,6 +102,11 @@ describeWithRedis('RedisSharedStore', (path) => {
     const usual = { disableOfflineQueue: true, socket };
     return {
       [`a client of ${name}`]: () => documentedStore(0, major, folder, single.url),
+      [`a client of ${name} that answers Buffers`]: async () => {
+        const commandOptions = { typeMapping: BUFFERS };
+        const client = redis.createClient({ url: single.url, ...usual, commandOptions });
+        return connected(client, () => client.destroy());
+      },
       [`a pool of ${name}`]: () => {
         const client = redis.createClientPool({ url: single.url, ...usual });
         return connected(client, () => client.close());
@@ -117,6 +123,10 @@ describeWithRedis('RedisSharedStore', (path) => {
       },
     };
   }
+
+  /** Every text is a Buffer, also the reply `OK`. */
+  const { BLOB_STRING, SIMPLE_STRING } = redis6.RESP_TYPES;
+  const BUFFERS = { [BLOB_STRING]: Buffer, [SIMPLE_STRING]: Buffer };
 
   function ioredisClientsOf(name: string, major: '5' | '', { Cluster, Redis }: Ioredis): typeof CLIENTS {
     return {
@@ -146,6 +156,8 @@ describeWithRedis('RedisSharedStore', (path) => {
     expect(await store.set(one, 'one', { ttl })).toBe(true);
     expect(await store.set(one, 'two', { ttl: ttl + 0.5 })).toBe(true);
     expect([await store.get(one), await other.get(one)]).toEqual(['two', undefined]);
+    await store.set(`${name}:ü`, 'ü', { ttl });
+    expect(await store.get(`${name}:ü`)).toBe('ü');
     await other.set(one, 'of the other', { ttl });
     expect(await store.get(`other-host:${one}`)).toBe('of the other');
     await other.delete(one);
