@@ -1,3 +1,4 @@
+import { createHmac } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Inject, Injectable, type BeforeApplicationShutdown } from '@nestjs/common';
 import { publish, type StoreMessage } from '../diagnostics/channels.js';
@@ -41,6 +42,8 @@ interface WriteOptions {
 @Injectable()
 export class SharedValues implements BeforeApplicationShutdown {
   readonly #store: SharedStore | undefined;
+  /** One that does not depend on the order of `secrets`: during a rotation processes have them in another one. */
+  readonly #naming: string;
   /** In ms of {@link Clock.now}. */
   #restsUntil = 0;
   /** A warning was logged since the store answered last. */
@@ -55,6 +58,7 @@ export class SharedValues implements BeforeApplicationShutdown {
     @Inject(ProblemLog) private readonly log: ProblemLog,
   ) {
     this.#store = settings.store;
+    this.#naming = settings.secrets.toSorted()[0] ?? '';
   }
 
   /** True where the host configured a store. */
@@ -62,11 +66,18 @@ export class SharedValues implements BeforeApplicationShutdown {
     return this.#store !== undefined;
   }
 
+  /** Names what is secret. By a mere digest, whoever lists the keys of the store could try guesses. */
+  secretName(text: string): string {
+    return createHmac('sha256', this.#naming).update(text).digest('base64url');
+  }
+
   /** The text of a name, `undefined` where it has none; `null` where there is no store or it is down. */
   async read(kind: string, name: string): Promise<string | undefined | null> {
     return this.#attempt(kind, async (store) => {
       const found: unknown = await store.get(keyOf(kind, name));
-      return typeof found === 'string' ? found : undefined;
+      // Clients of a store can be set to answer Buffers.
+      const text = found instanceof Uint8Array ? Buffer.from(found).toString() : found;
+      return typeof text === 'string' ? text : undefined;
     });
   }
 

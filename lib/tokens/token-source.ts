@@ -2,7 +2,6 @@ import { setTimeout as pause } from 'node:timers/promises';
 import * as v from 'valibot';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { TokenRejectedError } from '../errors/token-rejected.error.js';
-import { digestOf } from '../model/digest.js';
 import type { ProblemLog } from '../problems/problem-log.service.js';
 import { refusedClient } from '../problems/token-endpoint-problems.js';
 import type { SharedValues } from '../store/shared-values.service.js';
@@ -96,7 +95,7 @@ export class TokenSource {
     if (!this.values.enabled) {
       return this.endpoint.request(client, tenant, deadline);
     }
-    const name = clientName(tenant, client);
+    const name = this.values.secretName(clientText(tenant, client));
     // Half of the time at most: the rest is for the token endpoint.
     const search = withTimeout(deadline.remaining() / 2, () => this.#find(name, needed));
     // A search that takes too long finds nothing: the store never fails a call.
@@ -178,7 +177,7 @@ export class TokenSource {
   }
 }
 
-/** Names a client by what only a holder of its secret knows: a process without the secret finds nothing. */
-function clientName({ tokenUrl, settings: { clientId, scope } }: Tenant, client: OAuthClient): string {
-  return JSON.stringify([tokenUrl, clientId, scope, digestOf(secretTextOf(client))]);
+/** Stands for a client, with what only a holder of its secret knows: a process without the secret finds nothing. */
+function clientText({ tokenUrl, settings: { clientId, scope } }: Tenant, client: OAuthClient): string {
+  return JSON.stringify([tokenUrl, clientId, scope, secretTextOf(client)]);
 }

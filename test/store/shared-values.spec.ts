@@ -64,6 +64,15 @@ describe('values in a shared store', () => {
     }
   });
 
+  it('are read from a store that answers Buffers', async () => {
+    const { write } = startProcess();
+    await write('ü');
+    const asBytes = async (key: string) => Buffer.from((await store.get(key)) ?? '');
+    const bytes = Object.assign(new MemoryStore(), { get: asBytes }) as unknown as SharedStore;
+    expect(await startProcess([SECRET], new Clock(), bytes).read()).toBe('ü');
+    expect(await startProcess([SECRET], new Clock(), bytes).read('globex')).toBeUndefined();
+  });
+
   it('expire, also where the store keeps them longer', async () => {
     const clock = new TestClock();
     const { read, write } = startProcess([SECRET], clock);

@@ -24,12 +24,19 @@ interface FleetOptions {
   answer?: Answer;
   /** Options of the tenant in each process. */
   tenants?: readonly Partial<TenantOptions>[];
+  /** `secrets` of each process. */
+  secrets?: readonly string[][];
 }
 
 /** Processes of one host: equal tenants, one store. The first one's server is the token endpoint and the REST API of all. */
-async function fleet(count: number, { http, answer, tenants = [] }: FleetOptions = {}) {
+async function fleet(count: number, { http, answer, tenants = [], secrets = [] }: FleetOptions = {}) {
   const start = (index: number, urls = {}) =>
-    startBench(answer, { tenants: { acme: { ...urls, ...tenants[index] } }, http, store });
+    startBench(answer, {
+      tenants: { acme: { ...urls, ...tenants[index] } },
+      http,
+      store,
+      ...(secrets[index] && { secrets: secrets[index] }),
+    });
   const one = await start(0);
   const urls = { authUrl: one.url, baseUrl: one.url };
   const others = Array.from({ length: count - 1 }, (_, index) => start(index + 1, urls));
@@ -86,6 +93,40 @@ describe('processes that share a store', () => {
     const { one, all } = await fleet(4, { tenants });
     expect(new Set(await textsOf(all)).size).toBe(4);
     expect(one.posts).toHaveLength(4);
+  });
+
+  const [OLD, NEW] = [
+    'an old secret of the fleet, 32 characters',
+    'a new secret of the fleet, 32 characters.',
+  ];
+  it('name tokens and hints by nothing that whoever lists the keys could guess without a secret', async () => {
+    const { one, all } = await fleet(2, { secrets: [[OLD], [NEW]] });
+    await textsOf(all);
+    // Equal tenants, and a token that is replaced by an equal one.
+    await eventually(() => store.raw.size === 4);
+    expect([one.posts.length, stored().length]).toEqual([2, 2]);
+    const ofOld = [...store.raw.keys()];
+    store.raw.clear();
+    const { all: again } = await fleet(1, { secrets: [[OLD]], tenants: [{ authUrl: one.url }] });
+    await textsOf(again);
+    await eventually(() => store.raw.size === 2);
+    expect(ofOld).toEqual(expect.arrayContaining([...store.raw.keys()]));
+  });
+
+  it.each([
+    ['in another order', [OLD, NEW], [NEW, OLD], 1],
+    ['one of them', [OLD], [OLD, NEW], 2],
+    ['the other one', [NEW, OLD], [NEW], 2],
+    ['none in common', [OLD], [NEW], 2],
+  ])('have a token each time while secrets are rotated (%s)', async (_, before, after, most) => {
+    const { one, all } = await fleet(2, { answer: slowly(), secrets: [before, after] });
+    expect(await textsOf(all)).toHaveLength(2);
+    expect(one.posts.length).toBeLessThanOrEqual(most);
+    await eventually(() => stored().length > 0);
+    all.forEach(({ clock }) => (clock.ahead = HOUR + SECOND));
+    store.skip(HOUR + SECOND);
+    expect(await textsOf(all)).toHaveLength(2);
+    expect(one.posts.length).toBeLessThanOrEqual(2 * most);
   });
 
   it('store no expired token', async () => {

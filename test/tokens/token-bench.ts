@@ -18,6 +18,7 @@ export interface BenchOptions {
   tenants?: Record<string, Partial<TenantOptions>>;
   http?: HttpOptions;
   store?: SharedStore;
+  secrets?: string[];
 }
 
 const started: TokenBench[] = [];
