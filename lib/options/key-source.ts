@@ -87,7 +87,12 @@ function parseJwks(value: unknown): KeySource | string {
   if (keys.some((key) => 'd' in key || key.kty === 'oct')) {
     return 'must hold public keys only';
   }
-  return { kind: 'jwks', jwks: { keys } };
+  return { kind: 'jwks', jwks: { keys: keys.map(publicKeyOf) } };
+}
+
+/** The members that are used (RFC 7517 §4, RFC 7518 §6), read once: an object of the host may have accessors. */
+function publicKeyOf({ kty, use, key_ops, alg, kid, crv, x, y, n, e }: JWK): JWK {
+  return { kty, use, key_ops, alg, kid, crv, x, y, n, e };
 }
 
 export function isJwk(value: unknown): value is JWK {

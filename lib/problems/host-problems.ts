@@ -74,17 +74,17 @@ export function unwrittenLogouts(count: number): string {
 }
 
 /**
- * The tenant source failed for this tenant.
+ * The tenant source failed for this tenant, or `allowedOrigins` for what it answered: `what`.
  *
  * @param error what the host threw
  * @param staleIfError where the last good options serve: for how long at most, in ms
  */
-export function tenantSourceFails(key: string, error: unknown, staleIfError: number | undefined): string {
+export function tenantSourceFails(what: string, key: string, error: unknown, staleIfError?: number): string {
   const effect =
     staleIfError === undefined
       ? 'no options of it can be used'
       : `its last good options are used for ${staleIfError} ms at most`;
-  const line = `the tenant source fails for the tenant '${untrustedText(key)}'; ${effect}`;
+  const line = `${what} fails for the tenant '${untrustedText(key)}'; ${effect}`;
   return isExhibitorError(error)
     ? `${line}: ${untrustedText(error.message, 300)}`
     : `${line} (${reasonOf(error)})\n${stackText(error)}`;

@@ -14,7 +14,7 @@ const LIMITS = ['deadline', 'attemptTimeout', 'attempts', 'maxResponseBytes', 'm
 
 export interface ReadTenant {
   readonly tenant: Tenant;
-  /** Of the options as the source answered them. */
+  /** Of the settings that were read from what the source answered. */
   readonly digest: string;
 }
 
@@ -44,7 +44,7 @@ export async function readTenant(
       settings.http = { ...settings.http, [name]: rules.http[name] };
     }
   }
-  const digest = digestOf(JSON.stringify(options, comparable));
+  const digest = digestOf(JSON.stringify(settings, comparable));
   const state = digest === before?.digest ? before.tenant.stateKey : undefined;
   return { tenant: new Tenant(key, settings, rules.http, state), digest };
 }
@@ -71,10 +71,22 @@ async function findInSource(source: TenantSource, key: string, timeout: number):
   }
 }
 
-/** Of a function counts only that there is one: a source creates new ones at each call, and the newest is called. */
-function comparable(_name: string, value: unknown): unknown {
+/**
+ * Of a function counts only that there is one: a source creates new ones at each call, and the newest is called. The value is read
+ * from its holder: `JSON.stringify` passes the result of a `toJSON` that a host has given its function.
+ */
+function comparable(this: Readonly<Record<string, unknown>>, name: string): unknown {
+  const value = this[name];
   if (typeof value === 'function') {
     return { isFunction: true };
   }
-  return value instanceof KeyObject ? value.export({ format: 'jwk' }) : value;
+  if (!(value instanceof KeyObject)) {
+    return value;
+  }
+  try {
+    return value.export({ format: 'jwk' });
+  } catch {
+    // A public RSA-PSS key, or one of a curve that JWK does not know. To write SPKI takes 50 times as long.
+    return value.export({ type: 'spki', format: 'pem' });
+  }
 }

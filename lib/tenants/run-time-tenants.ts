@@ -1,15 +1,21 @@
+import { ConfigurationError, type ConfigurationProblem } from '../errors/configuration.error.js';
+import type { ExhibitorError } from '../errors/exhibitor.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
+import { untrustedText } from '../model/untrusted-text.js';
 import type { ExhibitorSettings } from '../options/exhibitor-settings.js';
 import type { TenantSource } from '../options/tenant-options.interface.js';
 import { tenantSourceFails } from '../problems/host-problems.js';
 import type { ProblemLog } from '../problems/problem-log.service.js';
 import type { Clock } from '../time/clock.js';
 import { createCache, type ExpiringCache } from '../time/expiring-cache.js';
-import { readTenant, type ReadTenant } from './read-tenant.js';
+import { readTenant, unknownTenant, type ReadTenant } from './read-tenant.js';
 import type { Tenant } from './tenant.js';
 
 /** Unknown keys and wrong options are remembered apart, so that random keys remove no good tenant; and briefly. */
-const REFUSALS = { ttl: 5_000, max: 10_000 };
+const REFUSALS = { ttl: 5_000, max: 1_000 };
+
+/** The wrong options of a tenant, none where it is unknown. No error: one of a request has a stack of 7 kB. */
+type Refusal = readonly ConfigurationProblem[];
 
 /** Time in ms after a failed read before the source is asked again for a tenant with last good options. */
 const RETRY_AFTER = 5_000;
@@ -27,8 +33,8 @@ interface KnownTenant extends ReadTenant {
  */
 export class RunTimeTenants {
   readonly #known: ExpiringCache<KnownTenant>;
-  /** Errors of the answers that there is no such tenant, or that its options are wrong. */
-  readonly #refused: ExpiringCache<Error>;
+  /** Answers that there is no such tenant, or that its options are wrong. */
+  readonly #refused: ExpiringCache<Refusal>;
   /** Calls of the source under way: one a key, for which all callers wait. */
   readonly #reads = new Map<string, Promise<Tenant>>();
 
@@ -53,7 +59,10 @@ export class RunTimeTenants {
       return known.tenant;
     }
     const refusal = this.#refused.get(key);
-    return refusal === undefined ? (this.#reads.get(key) ?? this.#read(key, known)) : Promise.reject(refusal);
+    if (refusal !== undefined) {
+      return Promise.reject(errorOf(key, refusal));
+    }
+    return this.#reads.get(key) ?? this.#read(key, known);
   }
 
   /** Drops a tenant. A read that is under way answers its callers, and is not kept. */
@@ -95,29 +104,38 @@ export class RunTimeTenants {
 
   /** The tenant whose last good options serve after this error; `undefined` where none do. */
   #afterFailure(key: string, before: KnownTenant | undefined, error: unknown): Tenant | undefined {
-    if (isRefusal(error)) {
+    const refusal = refusalOf(error);
+    if (refusal !== undefined) {
       this.#known.delete(key);
-      this.#refused.set(key, error, { ttl: REFUSALS.ttl });
+      this.#refused.set(key, refusal, { ttl: REFUSALS.ttl });
       return undefined;
     }
     // What the host threw is the cause, except of a timeout.
     const thrown = isExhibitorError(error) ? (error.cause ?? error) : error;
+    const isOurs = isExhibitorError(error) && error.code === 'configuration_invalid' && thrown !== error;
+    const what = isOurs ? 'the option allowedOrigins' : 'the tenant source';
     if (before === undefined || this.clock.now() >= before.usableUntil) {
       // Visitors can make up keys: those that were never read share a line.
       const named = before === undefined ? '' : key;
-      this.log.error(tenantSourceFails(key, thrown, undefined), `tenant source ${named}`);
+      this.log.error(tenantSourceFails(what, key, thrown), `${what} ${named}`);
       return undefined;
     }
     const { staleIfError } = this.settings.tenantCache;
-    this.log.warn(tenantSourceFails(key, thrown, staleIfError), `tenant source ${key}`);
+    this.log.warn(tenantSourceFails(what, key, thrown, staleIfError), `${what} ${key}`);
     before.freshUntil = this.clock.now() + RETRY_AFTER;
     return before.tenant;
   }
 }
 
-/** True for an answer of the source. Any other error is a failure, which may end at any moment. */
-function isRefusal(error: unknown): error is Error {
-  return (
-    isExhibitorError(error) && (error.code === 'unknown_tenant' || error.code === 'configuration_invalid')
-  );
+/** What is remembered of an answer of the source. An error with a cause is a failure, which may end at any moment. */
+function refusalOf(error: unknown): Refusal | undefined {
+  if (!isExhibitorError(error) || error.cause !== undefined) {
+    return undefined;
+  }
+  const wrong = error.code === 'configuration_invalid' ? error.problems : undefined;
+  return error.code === 'unknown_tenant' ? [] : wrong;
+}
+
+function errorOf(key: string, refusal: Refusal): ExhibitorError {
+  return refusal.length === 0 ? unknownTenant(key) : new ConfigurationError(refusal, untrustedText(key));
 }

@@ -84,13 +84,15 @@ export function unexplained(status: number): string {
 /** A permanent refusal of the token endpoint, answered from memory until `until` (ms of {@link Clock.now}). */
 export interface TokenRefusal {
   readonly until: number;
-  readonly error: TokenRejectedError;
+  /** Not the error itself: its stack takes several kB of each tenant. */
+  readonly error: Pick<TokenRejectedError, 'oauthError' | 'oauthErrorDescription' | 'tenant' | 'status'>;
 }
 
 /** A refusal with the time for which it is remembered: none where the provider did not explain it. */
 export function remember(error: TokenRejectedError, now: number): TokenRefusal {
-  const isExplained = error.oauthError !== unexplained(error.status ?? 0);
-  return { until: isExplained ? now + REMEMBERED : now, error };
+  const { oauthError, oauthErrorDescription, tenant, status } = error;
+  const until = oauthError === unexplained(status ?? 0) ? now : now + REMEMBERED;
+  return { until, error: { oauthError, oauthErrorDescription, tenant, status } };
 }
 
 /** The remembered refusal as an error of a call that sent nothing. */

@@ -228,6 +228,53 @@ describe('a tenant whose ttl is over', () => {
   const keys = generateKeyPairSync('ec', { namedCurve: 'P-256' });
   const otherKeys = generateKeyPairSync('ec', { namedCurve: 'P-256' });
 
+  /** Options of a class whose members are accessors, and whose JSON is the same for all. */
+  class Row {
+    #options: TenantOptions;
+    constructor(changed: Partial<TenantOptions>) {
+      this.#options = apiOnly('acme', changed);
+    }
+    get tenantId() {
+      return this.#options.tenantId;
+    }
+    get baseUrl() {
+      return this.#options.baseUrl;
+    }
+    get authUrl() {
+      return this.#options.authUrl;
+    }
+    get clientId() {
+      return this.#options.clientId;
+    }
+    get clientSecret() {
+      return this.#options.clientSecret;
+    }
+    toJSON() {
+      return { tenantId: 'hidden' };
+    }
+  }
+  const row = (tenantId: string) => () => new Row({ tenantId });
+  /** Options that differ in a member which JSON does not show. */
+  const hidden = (tenantId: string) => () =>
+    Object.defineProperty(apiOnly('acme', { tenantId: '' }), 'tenantId', {
+      get: () => tenantId,
+      enumerable: false,
+    });
+  let called = 0;
+  const functionWithJson = () =>
+    apiOnly('acme', { clientSecret: Object.assign(() => 'any', { toJSON: () => (called += 1) }) });
+  /** A key set whose keys are objects of a class. */
+  const jwks = ({ publicKey }: KeyPairKeyObjectResult) => {
+    const jwk = publicKey.export({ format: 'jwk' });
+    const key = Object.create({ ...jwk, kty: String(jwk.kty), toJSON: () => ({}) });
+    const { login } = sandbox.tenantOptions('acme');
+    return () => apiOnly('acme', { login: { ...login, keys: { keys: [key] } } });
+  };
+  const pss = String(
+    generateKeyPairSync('rsa-pss', { modulusLength: 2048 }).publicKey.export({ type: 'spki', format: 'pem' }),
+  );
+  const withPss = () => apiOnly('acme', { login: { ...sandbox.tenantOptions('acme').login, keys: pss } });
+
   const secretFunction = () => apiOnly('acme', { clientSecret: () => String(apiOnly().clientSecret) });
   const apiClient = () => apiOnly();
   const signing = () => withKeys(keys);
@@ -238,7 +285,14 @@ describe('a tenant whose ttl is over', () => {
     ['a function in place of the secret', false, apiClient, secretFunction],
     ['another client', false, apiClient, () => apiOnly('globex', { tenantId: apiOnly().tenantId })],
     ['another scope', false, apiClient, () => apiOnly('acme', { scope: null })],
-    ['another form', false, apiClient, () => apiOnly('acme', { authUrl: `${sandbox.url}/` })],
+    ['the same in another form', true, apiClient, () => apiOnly('acme', { authUrl: `${sandbox.url}/` })],
+    ['accessors of a class', true, row('one'), row('one')],
+    ['another tenant id of a class', false, row('one'), row('two')],
+    ['another tenant id by an accessor', false, hidden('one'), hidden('two')],
+    ['a function that has JSON', true, functionWithJson, functionWithJson],
+    ['keys of a class', true, jwks(keys), jwks(keys)],
+    ['another key of a class', false, jwks(keys), jwks(otherKeys)],
+    ['a key without a JWK', true, withPss, withPss],
     ['another tenant id', false, apiClient, () => apiOnly('acme', { tenantId: 'another' })],
     ['a login', false, apiClient, signing],
     ['another key to verify', false, signing, () => withKeys({ ...keys, publicKey: otherKeys.publicKey })],
@@ -250,6 +304,19 @@ describe('a tenant whose ttl is over', () => {
     skip();
     expect((await get()).stateKey === stateKey).toBe(kept);
     expect(asked).toHaveLength(2);
+  });
+
+  it('sends the new tenant id and drops what was known of the former, also where only an accessor tells', async () => {
+    const { source, exhibitors, skip } = await boot(row(String(apiOnly().tenantId)), {
+      tenantCache: { ttl: 1_000 },
+    });
+    const lookup = () =>
+      firstValueFrom(exhibitors.lookup('world-2026', 'sam.several@example.com', { tenant: 'acme' }));
+    expect(await lookup()).toHaveLength(3);
+    source.find = row('another');
+    skip(1_001);
+    await expect(lookup()).rejects.toMatchObject({ code: expect.any(String) });
+    expect(sandbox.requests.filter(({ operation }) => operation === 'lookup').length).toBeGreaterThan(1);
   });
 
   it('uses the new secret from then on, for a new token', async () => {
@@ -337,6 +404,31 @@ describe('while the source fails', () => {
     skip(6_000);
     answerWith(rejects);
     await expect(get()).rejects.toMatchObject(unavailable);
+  });
+
+  it('allowedOrigins is named where it throws, and the last good options are used', async () => {
+    let fails = false;
+    const allowedOrigins = () => {
+      if (fails) {
+        throw new Error('no list of origins');
+      }
+      return true;
+    };
+    const { get, skip } = await boot(fromDatabase, { allowedOrigins });
+    const { stateKey } = await get();
+    fails = true;
+    skip();
+    expect((await get()).stateKey).toBe(stateKey);
+    const refusal = { code: 'configuration_invalid', problems: [{ path: 'allowedOrigins' }] };
+    await expect(get('globex')).rejects.toMatchObject(refusal);
+    const line = (key: string, effect: string) =>
+      `the option allowedOrigins fails for the tenant '${key}'; ${effect}: no list of origins`;
+    expect([logged.warnings, logged.errors]).toEqual([
+      [line('acme', 'its last good options are used for 3600000 ms at most')],
+      [line('globex', 'no options of it can be used')],
+    ]);
+    fails = false;
+    expect(await get('globex')).toMatchObject({ key: 'globex' });
   });
 
   it('the log says why once a minute for each tenant', async () => {
@@ -470,6 +562,30 @@ describe('what the registry keeps', () => {
     }
     expect(await known()).toEqual(before);
     expect(asked).toHaveLength(before.length + madeUp.length);
+  });
+
+  it('of 1,000 made-up keys that these are unknown, and no error', async () => {
+    const { asked, get } = await boot(fromDatabase);
+    const first = await get('made-up-0').catch((error: unknown) => error);
+    const again = await get('made-up-0').catch((error: unknown) => error);
+    expect([again, again === first, asked.length]).toEqual([first, false, 1]);
+    for (let index = 1; index <= 1_000; index++) {
+      await get(`made-up-${index}`).catch(() => undefined);
+    }
+    await get('made-up-1').catch(() => undefined);
+    expect(asked).toHaveLength(1_001);
+    await get('made-up-0').catch(() => undefined);
+    expect(asked).toHaveLength(1_002);
+  });
+
+  it('of wrong options what is wrong, for each caller in an error of its own', async () => {
+    const { get } = await boot(() => apiOnly('acme', { tenantId: '' }));
+    const [first, again] = [await get().catch((e: unknown) => e), await get().catch((e: unknown) => e)];
+    expect(again).toEqual(first);
+    expect(again).toMatchObject({
+      problems: [{ path: 'tenants.acme.tenantId', expected: 'must not be empty' }],
+    });
+    expect(again === first).toBe(false);
   });
 
   it('the tenants that were used last, tenantCache.max of them, with their tokens', async () => {
