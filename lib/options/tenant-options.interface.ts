@@ -36,6 +36,10 @@ export interface TenantSource {
    * Options of the tenant, or `undefined` if there is none. Called once per key and `tenantCache.ttl`. While it throws, rejects
    * or does not answer, the last good options are used (`tenantCache.staleIfError`).
    *
+   * It must compare the key exactly, since keys that differ are different tenants: a database that ignores letter case, accents, spaces
+   * at the end or the form of Unicode would make `ACME` a second tenant beside `acme`. Secrets are found by the key, never by what
+   * stands in a row that the tenant may write: with the client id of another customer it would get that customer's token.
+   *
    * Functions in the options may be new ones at each call: the newest are called, and the tenant keeps its tokens. A new
    * `http.dispatcher` function is called for a new dispatcher; answer the same function to keep the connections.
    */

@@ -107,6 +107,9 @@ function environmentOf(
   redirectUris: readonly string[],
 ): string {
   const prefixOf = (key: string) => `${key.toUpperCase().replaceAll(/[^A-Z\d]+/g, '_')}_`;
+  if (new Set(keys.map(prefixOf)).size < new Set(keys).size) {
+    throw new Error(`the variables of two of these tenants would have the same names: ${keys.join(', ')}`);
+  }
   const [first = ''] = redirectUris;
   const environments = keys.map((key, index) =>
     sandbox.environment(key, {

@@ -319,6 +319,10 @@ describe('nestjs-exhibitor sandbox', () => {
     expect(one.env).toMatchObject({ ACME_REDIRECT_URI: uris[0], GLOBEX_REDIRECT_URI: uris[0] });
     await end(one);
     await expect(run(['--port', '0', '--tenant', 'none'])).rejects.toThrow('no tenant "none"; it has acme, ');
+    for (const other of ['a_b', 'A-B', 'a--b']) {
+      const alike = run(['--port', '0', '--tenant', 'a-b', '--tenant', other]);
+      await expect(alike).rejects.toThrow(`would have the same names: a-b, ${other}`);
+    }
   });
 
   it('serves the default seed, prints an access token of a person, and ends by SIGINT', async () => {

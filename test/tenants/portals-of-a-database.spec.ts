@@ -10,6 +10,7 @@ import {
   ExhibitorGuard,
   ExhibitorIdentityGuard,
   TenantRegistry,
+  TokenService,
   type Exhibitor,
 } from '../../lib/index.js';
 import { bodyOf, signIn } from '../guards/signed-in.js';
@@ -63,11 +64,12 @@ describeWithPostgres('tenants by host name from a database', (path) => {
     const redirectUri = `http://localhost:${port}/auth/callback`;
     const values = [...api, login.clientId, redirectUri, login.issuer, `${sandbox.url}/connect/jwks`];
     await client.query('INSERT INTO portal VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)', values);
-    const secrets = {
-      API_SECRET_OF_globex_api: clientSecret,
-      LOGIN_SECRET_OF_globex_web: login.clientSecret,
-    };
-    Object.assign(process.env, secrets);
+    const { 'acme.localhost': acme } = JSON.parse(process.env['PORTAL_SECRETS'] ?? '') as Record<
+      string,
+      object
+    >;
+    const globex = { api: clientSecret, login: login.clientSecret };
+    process.env['PORTAL_SECRETS'] = JSON.stringify({ '127.0.0.1': acme, localhost: globex });
     const module = await Test.createTestingModule({
       imports: [snippet.exhibitorModule],
       controllers: [PortalController],
@@ -107,6 +109,40 @@ describeWithPostgres('tenants by host name from a database', (path) => {
     for (const host of ['unknown.example.com', "x'; DROP TABLE portal; --", 'x'.repeat(200)]) {
       await request(`http://127.0.0.1:${port}`).get('/me').set('Host', host).expect(404);
     }
+  });
+
+  it('find secrets by their key alone: a row with the client of another customer gets no token of that customer', async () => {
+    const tenants = app.get(TenantRegistry);
+    const tokens = app.get(TokenService);
+    const ofAcme = "(SELECT api_client_id FROM portal WHERE host_name = '127.0.0.1')";
+    await client.query(`INSERT INTO portal SELECT 'thief', tenant_id, base_url, auth_url, ${ofAcme},
+      login_client_id, redirect_uri, issuer, keys_url FROM portal WHERE host_name = 'localhost'`);
+    await client.query(`UPDATE portal SET api_client_id = ${ofAcme} WHERE host_name = 'localhost'`);
+    tenants.forget('localhost');
+    for (const [tenant, code] of [
+      ['127.0.0.1'],
+      ['thief', 'token_unavailable'],
+      ['localhost', 'token_rejected'],
+    ]) {
+      const outcome = await tokens.getToken({ tenant }).then(
+        () => undefined,
+        (error) => error.code,
+      );
+      expect([tenant, outcome]).toEqual([tenant, code]);
+    }
+  });
+
+  it('have keys that are compared exactly, also where the database ignores letter case', async () => {
+    const insensitive = "(provider = icu, locale = 'und-u-ks-level2', deterministic = false)";
+    await client.query(`CREATE COLLATION insensitive ${insensitive}`);
+    await client.query('ALTER TABLE portal ALTER host_name TYPE text COLLATE insensitive');
+    const { rows } = await client.query("SELECT * FROM portal WHERE host_name = 'LOCALHOST'");
+    expect(rows).toHaveLength(1);
+    const tenants = app.get(TenantRegistry);
+    await expect(tenants.get('LOCALHOST')).rejects.toMatchObject({ code: 'unknown_tenant' });
+    expect((await tenants.get('localhost')).key).toBe('localhost');
+    // Browsers send host names in lower case; other clients may not.
+    await request(`http://127.0.0.1:${port}`).get('/me').set('Host', `LocalHost:${port}`).expect(401);
   });
 
   it('follow a change of their row', async () => {
