@@ -132,7 +132,7 @@ export class LogoutService {
       this.validator.verify(tenant, { use: 'logout_token', token }, deadline),
     );
     const { sub: subject, sid, iat } = payload;
-    return this.ended.endAtProvider({
+    return this.ended.endBefore({
       registration: tenant.registration,
       subject,
       sid: isText(sid) ? sid : undefined,

@@ -32,9 +32,10 @@ export class ExhibitorLogins {
   }
 
   /**
-   * Ends one login by the `id` of its identity, or all logins of a user (`tenant` and `subject` of the identity) that began until now.
-   * The user can log in again: `login.authorize` decides about that. A `subject` is looked for only with
-   * `logoutCheck: { provider: true }`; "until now" is by the clock of this host, and the start of a login by that of the provider.
+   * Ends one login by the `id` of its identity, or all logins of a user (`tenant` and `subject` of the identity) that began until now:
+   * those at this tenant, not those at others with the same issuer and client. The user can log in again: `login.authorize` decides
+   * about that. A `subject` is looked for only with `logoutCheck: { provider: true }`; "until now" is by the clock of this host, and the
+   * start of a login by that of the provider.
    *
    * @throws {ExhibitorError} `invalid_argument` without an id, or a subject; `unknown_tenant`; `configuration_invalid` for a subject
    * without `logoutCheck.provider`, or of a tenant without `login`; `service_unavailable` where the `store` did not take the end of a
@@ -53,8 +54,9 @@ export class ExhibitorLogins {
     }
     const tenant = await this.tenants.get(logins.tenant);
     loginOf(tenant);
+    const { key, registration } = tenant;
     const at = this.clock.epochMs();
-    if (!(await this.ended.endAtProvider({ registration: tenant.registration, subject, at }))) {
+    if (!(await this.ended.endBefore({ registration, tenant: key, subject, at }))) {
       throw new ExhibitorError('service_unavailable', 'the store did not take the end of these logins', {
         tenant: tenant.key,
       });
@@ -62,7 +64,7 @@ export class ExhibitorLogins {
   }
 }
 
-/** Logouts at the provider are recorded beside the ids, under names that begin with `[`. Ended as an id, one would lose its time. */
+/** The ends of users and sessions are recorded beside the ids, under names that begin with `[`. Ended as an id, one would lose its time. */
 function requireText(name: string, value: unknown): string {
   if (typeof value === 'string' && value !== '' && !(name === 'id' && value.startsWith('['))) {
     return value;

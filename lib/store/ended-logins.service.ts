@@ -1,15 +1,16 @@
 /**
- * Names under which a logout is recorded and looked for. An own logout has the id of the identity; one at the provider:
+ * Names under which a logout is recorded and looked for. An own logout has the id of the identity; the end of a user by code is `user`
+ * with the key of the tenant; a logout at the provider serves all tenants of a registration:
  *
- * | a logout token with | writes                   | an identity     | is ended by                   |
- * | ------------------- | ------------------------ | --------------- | ----------------------------- |
- * | `sid`               | `session`                | with a `sid`    | its id, `user`, `session`     |
- * | `sub`               | `user`                   | without a `sid` | its id, `user`, `sessionless` |
- * | both                | `session`, `sessionless` |                 |                               |
+ * | a logout token with | writes                   | an identity     | is ended by                         |
+ * | ------------------- | ------------------------ | --------------- | ----------------------------------- |
+ * | `sid`               | `session`                | with a `sid`    | its id, both `user`s, `session`     |
+ * | `sub`               | `user`                   | without a `sid` | its id, both `user`s, `sessionless` |
+ * | both                | `session`, `sessionless` |                 |                                     |
  *
  * The logout of one session ends none of the user's other sessions, but every login whose session is unknown: `sessionless`.
  */
-import { Inject, Injectable } from '@nestjs/common';
+import { Inject, Injectable, type OnApplicationShutdown, type OnModuleInit } from '@nestjs/common';
 import { digestOf } from '../model/digest.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
@@ -32,82 +33,90 @@ const RECENT = 1_000;
  * By how much the date of the host may be set back, in ms. A sealed identity is valid for so much longer then, and so the end of its
  * login must be remembered for so much longer.
  */
-const CLOCK_MARGIN = 7_200_000;
+export const CLOCK_MARGIN = 7_200_000;
+
+/** How far ahead a login may end, in ms: a minute, by a clock that is behind. Farther, the date was set back, which revives no login. */
+const FARTHEST = 70_000;
 
 /** Longest name that is kept as it is, in characters. */
 const LONGEST_NAME = 256;
 
 /** The user of a login, by which a logout finds it. */
-type Login = Pick<ExhibitorIdentity, 'id' | 'registration' | 'subject' | 'sid' | 'loggedInAt'>;
+type Login = Pick<ExhibitorIdentity, 'id' | 'tenant' | 'registration' | 'subject' | 'sid' | 'loggedInAt'>;
 
-/** A logout at the provider: of a session, or of every login of a user up to a time. */
-export interface ProviderLogout {
+/** The logout of a session, or of every login of a user up to a time: at the provider, or by code. */
+export interface UserLogout {
   /** Issuer, client and keys of the tenant that verified it, see {@link ExhibitorIdentity.registration}. */
   readonly registration: string;
+  /** Key of the only tenant whose logins end; otherwise all of the registration do. */
+  readonly tenant?: string;
   readonly subject?: string;
   readonly sid?: string;
   /** In ms since 1970; no later than now. */
   readonly at: number;
 }
 
-/** A name under which a login may have ended. */
+/** A name under which a login may have ended. Its value is the time from which it has, or of the logout, in ms since 1970; or 1. */
 interface EndedName {
   readonly name: string;
-  /** When the login began, in ms since 1970: only a logout no earlier ended it. Where it is absent, any one did. */
-  readonly startedAt?: number;
+  /** `NaN` is other text in the store. */
+  readonly isEndedBy: (at: number) => boolean;
 }
 
+/** Those of the registrations in this process that have no store, from start to close. */
+const registered = new Set<EndedLogins>();
+
 /**
- * Logins that ended: by a logout here, under the id of the identity; with `logoutCheck.provider` also by one at the provider. In this
- * process the last 100,000 names; across processes with a `store`, as a key alone with the value `1`, or the time of the provider's
- * logout.
+ * Logins that ended: under the id of the identity; with `logoutCheck.provider` also under names of the user and the session. In this
+ * process the last 100,000; across processes with a `store`, as a key alone with a value of {@link EndedName}.
  */
 @Injectable()
-export class EndedLogins {
-  /** Time of the logout by name; 1 for an own one. */
+export class EndedLogins implements OnModuleInit, OnApplicationShutdown {
   readonly #ended: ExpiringCache<number>;
   /** Logins that had not ended when the store was asked, for `logoutCheck.ttl` ms. */
   readonly #notEnded: ExpiringCache<true>;
-  /** There is a `store`. */
-  readonly #isShared: boolean;
-  readonly #check: CheckedOptions['settings']['logoutCheck'];
-  /** Longest time that a login lives, in ms. */
-  readonly #longest: number;
+  readonly #settings: CheckedOptions['settings'];
 
   constructor(
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
     @Inject(SharedValues) private readonly values: SharedValues,
     @Inject(Clock) private readonly clock: Clock,
   ) {
-    this.#isShared = settings.store !== undefined;
-    this.#check = settings.logoutCheck;
-    this.#longest = settings.cookies.absoluteTtl;
+    this.#settings = settings;
     this.#ended = createCache(clock, { max: MAX });
     this.#notEnded = createCache(clock, { max: MAX });
+  }
+
+  onModuleInit(): void {
+    if (this.#settings.store === undefined) {
+      registered.add(this);
+    }
+  }
+
+  onApplicationShutdown(): void {
+    registered.delete(this);
   }
 
   /**
    * Ends the login of this identity. What the store does not take is written soon.
    *
    * @param endsAt end of the login, in ms since 1970: another service may give its logins more time. Default: `absoluteTtl` from now
+   * @param from time from which it has ended, a minute from now at most; 1 is at once. It never replaces an earlier one
    */
-  async end(id: string, endsAt?: number): Promise<void> {
-    const left = endsAt === undefined ? this.#longest : endsAt - this.clock.epochMs();
+  async end(id: string, endsAt?: number, from = 1): Promise<void> {
+    const left = endsAt === undefined ? this.#settings.cookies.absoluteTtl : endsAt - this.clock.epochMs();
     const ttl = Math.min(left, LONGEST_TIMER) + CLOCK_MARGIN;
     // The identity of a host may have no id.
     if (ttl > 0 && id !== '') {
-      this.#ended.set(id, 1, { ttl });
-      if (this.#isShared) {
-        await this.values.writeSoon(KIND, id, ttl);
+      this.#remember(id, from, ttl, Math.min);
+      if (this.#settings.store !== undefined) {
+        await this.values.writeSoon(KIND, id, ttl, () => this.#ended.get(id) ?? from);
       }
     }
   }
 
-  /**
-   * Ends the logins that a logout at the provider names. Answers false where there is a store that did not take it. What is
-   * recorded already is not replaced by an earlier one.
-   */
-  async endAtProvider(logout: ProviderLogout): Promise<boolean> {
+  /** Ends the logins that a logout names, unless a later one is recorded. Answers false where there is a store that did not take it. */
+  async endBefore(logout: UserLogout): Promise<boolean> {
     const taken = await Promise.all(namesOfLogout(logout).map((name) => this.#endBefore(name, logout.at)));
     return !taken.includes(false);
   }
@@ -119,28 +128,30 @@ export class EndedLogins {
    */
   has(login: Login, currentRegistration: string): boolean | Promise<boolean> {
     const names = this.#namesOf(login, currentRegistration);
-    if (this.#isKnown(names)) {
-      return true;
+    const isKnown = this.#isKnown(names);
+    if (isKnown || this.#settings.store === undefined) {
+      return isKnown;
     }
-    if (!this.#isShared) {
-      return false;
-    }
-    const loginKey = names.map(({ name, startedAt }) => `${name} ${startedAt}`).join(' ');
+    const loginKey = [login.loggedInAt, ...names.map(({ name }) => name)].join(' ');
     return !this.#notEnded.has(loginKey) && this.#isEndedInStore(loginKey, names);
   }
 
   /**
-   * True for a login of which this process knows that it has not ended. Another one may have ended it since it was asked for.
+   * True for a login of which this process knows no end, past or near. Another one may have ended it since it was asked for.
    *
    * @param askedAt {@link Clock.now} when {@link has} answered false
    */
   isRunning(login: Login, currentRegistration: string, askedAt: number): boolean {
-    const isRecent = !this.#isShared || this.clock.now() - askedAt <= RECENT;
-    return isRecent && !this.#isKnown(this.#namesOf(login, currentRegistration));
+    const isRecent = this.#settings.store === undefined || this.clock.now() - askedAt <= RECENT;
+    const names = this.#namesOf(login, currentRegistration);
+    return isRecent && !this.#ended.has(login.id) && !this.#isKnown(names);
   }
 
   #isKnown(names: readonly EndedName[]): boolean {
-    return names.some((one) => endsLogin(this.#ended.get(one.name), one));
+    return names.some(({ name, isEndedBy }) => {
+      const at = this.#ended.get(name);
+      return at !== undefined && isEndedBy(at);
+    });
   }
 
   /**
@@ -148,50 +159,67 @@ export class EndedLogins {
    * changed, the registration of its tenant now differs from its own.
    */
   #namesOf(
-    { id, registration, subject, sid, loggedInAt = 0 }: Login,
+    { id, tenant, registration, subject, sid, loggedInAt = 0 }: Login,
     currentRegistration: string,
   ): EndedName[] {
-    const own: EndedName = { name: id };
-    if (!this.#check.provider) {
+    const isAhead = (ms: number): boolean => ms > 0 && ms <= FARTHEST;
+    const own: EndedName = { name: id, isEndedBy: (at) => !isAhead(at - this.clock.epochMs()) };
+    if (!this.#settings.logoutCheck.provider) {
       return [own];
     }
+    const byTime = (name: string): EndedName => ({ name, isEndedBy: (at) => at >= loggedInAt });
     const registrations = new Set([registration ?? currentRegistration, currentRegistration]);
     const ofProvider = [...registrations].flatMap((one): EndedName[] => [
-      { name: nameOf('user', one, subject), startedAt: loggedInAt },
+      byTime(nameOf('user', one, subject)),
+      byTime(nameOf('user', one, subject, tenant)),
       sid === undefined
-        ? { name: nameOf('sessionless', one, subject), startedAt: loggedInAt }
-        : { name: nameOf('session', one, sid) },
+        ? byTime(nameOf('sessionless', one, subject))
+        : { name: nameOf('session', one, sid), isEndedBy: () => true },
     ]);
     return [own, ...ofProvider];
+  }
+
+  /** Without a store also in the other registrations of this process that open the same cookies. Of two values `choose` takes one. */
+  #remember(name: string, at: number, ttl: number, choose: typeof Math.max): void {
+    const { store, secrets } = this.#settings;
+    for (const one of new Set([this, ...(store === undefined ? registered : [])])) {
+      if (one === this || one.#settings.secrets.some((secret) => secrets.includes(secret))) {
+        one.#ended.set(name, choose(at, one.#ended.get(name) ?? at), { ttl });
+      }
+    }
   }
 
   /** Ends the logins of this name that began at `at` or before. */
   async #endBefore(name: string, at: number): Promise<boolean> {
     // No login that began before the logout lives longer.
-    const ttl = this.#longest + CLOCK_MARGIN;
+    const ttl = this.#settings.cookies.absoluteTtl + CLOCK_MARGIN;
     // Valid here before the store is asked, which may be slow.
-    const latest = Math.max(at, this.#ended.get(name) ?? at);
-    this.#ended.set(name, latest, { ttl });
-    if (!this.#isShared) {
+    this.#remember(name, at, ttl, Math.max);
+    if (this.#settings.store === undefined) {
       return true;
     }
     const stored = await this.values.read(KIND, name);
-    if (stored === null) {
-      return false;
-    }
     // Another process may have written this logout, or a later one.
-    const isWritten = Number(stored) >= at;
-    return isWritten || (await this.values.write(KIND, name, String(latest), ttl)) === true;
+    if (stored === null || Number(stored) >= at) {
+      return stored !== null;
+    }
+    const latest = String(this.#ended.get(name) ?? at);
+    return (await this.values.write(KIND, name, latest, ttl)) === true;
   }
 
   /** @param loginKey of the login among those that have not ended */
   async #isEndedInStore(loginKey: string, names: readonly EndedName[]): Promise<boolean> {
     const askedAt = this.clock.now();
     const answers = await Promise.all(names.map(async (one) => ({ one, stored: await this.#read(one) })));
-    const isEnded = answers.some(({ one, stored }) => endsLogin(stored ?? undefined, one));
-    const ttl = askedAt + this.#check.ttl - this.clock.now();
+    const isEnded = answers.some(({ one, stored }) => typeof stored === 'number' && one.isEndedBy(stored));
+    const ttl = askedAt + this.#settings.logoutCheck.ttl - this.clock.now();
     if (!isEnded && ttl > 0 && answers.every(({ stored }) => stored !== null)) {
       this.#notEnded.set(loginKey, true, { ttl });
+    }
+    const [own] = answers;
+    if (!isEnded && typeof own?.stored === 'number') {
+      // It ends within a minute: no reply may seal it anew.
+      this.#remember(own.one.name, own.stored, CLOCK_MARGIN, Math.min);
     }
     return isEnded;
   }
@@ -206,21 +234,17 @@ export class EndedLogins {
   }
 }
 
-/** @param at value of the name, in memory or in the store */
-function endsLogin(at: number | undefined, { startedAt }: EndedName): boolean {
-  return at !== undefined && (startedAt === undefined || at >= startedAt);
-}
-
-function namesOfLogout({ registration, subject, sid }: ProviderLogout): string[] {
+function namesOfLogout({ registration, tenant, subject, sid }: UserLogout): string[] {
   const ofUser = sid === undefined ? 'user' : 'sessionless';
+  const at = tenant === undefined ? [] : [tenant];
   return [
     ...(sid === undefined ? [] : [nameOf('session', registration, sid)]),
-    ...(subject === undefined ? [] : [nameOf(ofUser, registration, subject)]),
+    ...(subject === undefined ? [] : [nameOf(ofUser, registration, subject, ...at)]),
   ];
 }
 
 /** The provider chooses the length of `sub` and `sid`: a long name is replaced by its digest. */
-function nameOf(of: 'user' | 'session' | 'sessionless', registration: string, name: string): string {
-  const json = JSON.stringify([of, registration, name]);
+function nameOf(of: 'user' | 'session' | 'sessionless', ...names: readonly string[]): string {
+  const json = JSON.stringify([of, ...names]);
   return json.length > LONGEST_NAME ? digestOf(json) : json;
 }

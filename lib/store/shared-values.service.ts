@@ -97,12 +97,18 @@ export class SharedValues implements BeforeApplicationShutdown {
   /**
    * Writes the name of a logout at once, even while the store rests. What the store does not take is written again within a minute, and
    * at the close of the application.
+   *
+   * @param getTime asked at each attempt: 1, or a time from which the logout counts, which replaces no earlier one
    */
-  async writeSoon(kind: string, name: string, ttl: number): Promise<void> {
+  async writeSoon(kind: string, name: string, ttl: number, getTime: () => number): Promise<void> {
     const until = this.clock.now() + ttl;
     const attempt = async (): Promise<boolean> => {
       const left = Math.max(1, until - this.clock.now());
-      return (await this.write(kind, name, '1', left, { evenAtRest: true })) === true;
+      const time = getTime();
+      const rules: WriteOptions = { evenAtRest: true, ...(time > 1 && { ifAbsent: true }) };
+      const isWritten = (await this.write(kind, name, String(time), left, rules)) === true;
+      // A store that is full answers false, too.
+      return isWritten || (time > 1 && typeof (await this.read(kind, name)) === 'string');
     };
     if (await attempt()) {
       return;

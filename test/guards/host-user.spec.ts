@@ -348,6 +348,8 @@ describe.each<[what: string, host: SessionHost]>([
     await signIn(sandbox, host, 'olga.one', {}, visitor);
     expect((await identityOf(visitor, host))?.subject).toBe('olga.one');
     expect((await identityOf(copy, host))?.id).not.toBe(id);
-    expect(await host.app.get(EndedLogins).has({ id: id ?? '', subject: 'sam.several' }, '')).toBe(true);
+    expect(
+      await host.app.get(EndedLogins).has({ id: id ?? '', tenant: 'acme', subject: 'sam.several' }, ''),
+    ).toBe(true);
   });
 });

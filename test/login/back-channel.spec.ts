@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { afterEach, beforeAll, describe, expect, it, jest } from '@jest/globals';
 import { Logger } from '@nestjs/common';
-import { ExhibitorLogins, TokenValidator, type LoginsToEnd } from '../../lib/index.js';
+import { ExhibitorLogins, TokenValidator, type LoginsToEnd, type TenantOptions } from '../../lib/index.js';
 import { MemoryStore } from '../store/memory-store.js';
 import { clockOf } from '../support/clock.js';
 import type { Host, HostKind } from '../support/host.js';
@@ -480,6 +480,31 @@ describe.each<HostKind>(['express', 'fastify + @fastify/session'])('ExhibitorLog
     expect(await isLoggedIn(await loggedIn(one, { sub, iat: now() + 1 }), one)).toBe(true);
     clockOf(one.app).back();
   });
+
+  it.each<[what: string, given: object, isSource: boolean]>([
+    ['of the options', {}, false],
+    ['of a source, with a store', { store, logoutCheck: { ttl: 0 } }, true],
+  ])(
+    'ends logins of a user at one tenant %s alone, although another one has its registration',
+    async (_what, given, isSource) => {
+      const host = await start({ kind, ...given }, (callback) => {
+        const find = (tenantId: string) => ({ ...provider.tenantOptions(callback), tenantId });
+        const fixed: Record<string, TenantOptions> = { acme: find('acme'), globex: find('globex') };
+        return { tenants: isSource ? { find } : fixed, allowedOrigins: () => true };
+      });
+      const sub = randomUUID();
+      const [acme, globex] = [
+        await loggedIn(host, { sub, sid: 's' }, {}, '?tenant=acme'),
+        await loggedIn(host, { sub }, {}, '?tenant=globex'),
+      ] as const;
+      await end({ tenant: 'acme', subject: sub }, host);
+      expect(await areLoggedIn(host, acme, globex)).toEqual([false, true]);
+      // A logout at the provider serves all tenants of the registration.
+      const token = await logoutToken(set({ sub }));
+      expectAnswered(await send(host, token, { headers: { 'x-tenant': 'acme' } }), 200);
+      expect(await areLoggedIn(host, globex)).toEqual([false]);
+    },
+  );
 
   it('refuses what names no login, and a subject that nobody looks for', async () => {
     for (const [logins, code] of [

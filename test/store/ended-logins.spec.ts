@@ -1,4 +1,5 @@
-import { beforeEach, describe, expect, it } from '@jest/globals';
+import { createHash } from 'node:crypto';
+import { beforeEach, describe, expect, it, jest } from '@jest/globals';
 import type { LoginOptions, SharedStore, StoreMessage } from '../../lib/index.js';
 import { checkOptions } from '../../lib/options/check-options.js';
 import { EndedLogins } from '../../lib/store/ended-logins.service.js';
@@ -11,6 +12,7 @@ import { tenantAt } from '../support/tenant-at.js';
 import { MemoryStore } from './memory-store.js';
 
 const HOUR = 3_600_000;
+const MINUTE = 60_000;
 /** {@link Clock.now} of each process at first. */
 const START = 10_000;
 const SECRETS = ['the secret of the tests of ended logins, long'];
@@ -22,8 +24,11 @@ beforeEach(() => {
 });
 
 /** A login of sam, whose ID token was issued at 0, but for these members. */
-const login = (changed: { id?: string; subject?: string; loggedInAt?: number; sid?: string } = {}) => ({
+const login = (
+  changed: { id?: string; tenant?: string; subject?: string; loggedInAt?: number; sid?: string } = {},
+) => ({
   id: 'a',
+  tenant: 'acme',
   subject: 'sam',
   registration: 'r',
   loggedInAt: 0,
@@ -34,12 +39,13 @@ const login = (changed: { id?: string; subject?: string; loggedInAt?: number; si
 function startProcess(
   shared: SharedStore | 'none' = store,
   logoutCheck: { ttl?: number; provider?: boolean } = { ttl: 0 },
+  secrets = SECRETS,
 ) {
   const clock = new StoppedClock();
   clock.time = START;
   const options = checkOptions({
     tenant: tenantAt(),
-    secrets: SECRETS,
+    secrets,
     logoutCheck: { provider: true, ...logoutCheck },
     cookies: { identityTtl: HOUR },
     ...(shared === 'none' ? {} : { store: shared }),
@@ -54,20 +60,29 @@ function startProcess(
       ended.has({ ...login(changed), registration }, registration),
     /** The provider says that sam has logged out. */
     endAtProvider: (logout: { subject?: string; sid?: string; at: number }) =>
-      ended.endAtProvider({ registration: 'r', ...logout }),
+      ended.endBefore({ registration: 'r', ...logout }),
+    /** Every login of sam at this tenant, by code. */
+    endUser: (tenant: string, at: number) =>
+      ended.endBefore({ registration: 'r', tenant, subject: 'sam', at }),
+    /** The same person has logged in anew. */
+    endSoon: (id = 'a') => ended.end(id, Date.now() + HOUR, Date.now() + MINUTE),
   };
 }
 
 describe('a login that ended', () => {
-  it('is a key alone in the store; a logout at the provider has its time', async () => {
-    const { ended, endAtProvider } = startProcess();
+  it('is a key alone in the store; a logout at the provider, and the end of a user by code, have their time', async () => {
+    const { ended, endAtProvider, endUser } = startProcess();
     await ended.end('an id');
     expect(await endAtProvider({ subject: 'sam', at: 1_700_000_000_000 })).toBe(true);
+    expect(await endUser('acme', 1_700_000_000_001)).toBe(true);
     const entries = [...store.raw];
-    // SHA-256 of `an id` and `["user","r","sam"]`: processes of every version look for these.
+    const keyOf = (name: string): string =>
+      `nestjs-exhibitor:ended-login:${createHash('sha256').update(name).digest('base64url')}`;
+    // Processes of every version look for these.
     expect(entries.map(([key, { value }]) => [key, value])).toEqual([
-      ['nestjs-exhibitor:ended-login:XpKlPPqAYJyb8726MxFQ7cSIKe-iy3RPCTiqnwbnGuA', '1'],
-      ['nestjs-exhibitor:ended-login:7ZiHRLSka3La9nbH59vzojkeGmu1Yy6BJgeij4JuKBA', '1700000000000'],
+      [keyOf('an id'), '1'],
+      [keyOf('["user","r","sam"]'), '1700000000000'],
+      [keyOf('["user","r","sam","acme"]'), '1700000000001'],
     ]);
     for (const [, { until }] of entries) {
       // Two hours more, for clocks that are set back.
@@ -105,6 +120,26 @@ describe('a login that ended', () => {
     }
   });
 
+  it('by code is one at that tenant; at the provider one at every tenant of the registration', async () => {
+    for (const [one, other] of [
+      [startProcess(), startProcess()],
+      Array(2).fill(startProcess('none')),
+    ] as ReturnType<typeof startProcess>[][]) {
+      await one?.endUser('acme', 200);
+      const atAcme = { sid: 's', loggedInAt: 200 };
+      const [ended, later] = [await other?.has(atAcme), await other?.has({ ...atAcme, loggedInAt: 201 })];
+      const elsewhere = await other?.has({ ...atAcme, tenant: 'globex' });
+      expect([ended, later, elsewhere, await other?.has(atAcme, 'another')]).toEqual([
+        true,
+        false,
+        false,
+        false,
+      ]);
+      await one?.endAtProvider({ subject: 'sam', at: 300 });
+      expect(await other?.has({ id: 'b', tenant: 'globex', loggedInAt: 300 })).toBe(true);
+    }
+  });
+
   it('is remembered in the process without a store, the last 100,000', async () => {
     const [one, other] = [startProcess('none'), startProcess('none')];
     await one.ended.end('a');
@@ -130,6 +165,105 @@ describe('a login that ended', () => {
     });
     const outcomes = ['miss', 'hit', 'miss', 'failed'];
     expect(messages).toEqual(outcomes.map((outcome) => ({ kind: 'ended-login', outcome })));
+  });
+});
+
+describe('a login that ends soon', () => {
+  /** Moves the date of a process. */
+  const pass = ({ clock }: ReturnType<typeof startProcess>, ms: number): void => {
+    jest.spyOn(clock, 'epochMs').mockImplementation(() => Date.now() + ms);
+  };
+
+  it.each(['with', 'without'])('counts for a minute, in all processes %s a store', async (which) => {
+    const one = startProcess(which === 'with' ? store : 'none');
+    const all = which === 'with' ? [one, startProcess(), startProcess(store, { ttl: HOUR })] : [one];
+    await one.endSoon();
+    for (const each of all) {
+      for (const [ms, hasEnded] of [
+        [0, false],
+        [MINUTE - 5_000, false],
+        [MINUTE + 1_000, true],
+        // The date was set back.
+        [-HOUR, true],
+      ] as const) {
+        pass(each, ms);
+        expect([ms, await each.has()]).toEqual([ms, hasEnded]);
+        // Its cookie would replace that of the new login.
+        expect(each.ended.isRunning(login(), 'r', START)).toBe(false);
+      }
+    }
+    const values = [...store.raw.values()].map(({ value }) => Number(value) - Date.now());
+    expect(values).toEqual(which === 'with' ? [expect.closeTo(MINUTE, -4)] : []);
+  });
+
+  it('ends at once by a logout, before or after it, in all processes', async () => {
+    for (const which of [store, 'none'] as const) {
+      const one = startProcess(which);
+      const other = which === 'none' ? one : startProcess();
+      await one.ended.end('a');
+      await other.endSoon('a');
+      await one.endSoon('b');
+      await other.ended.end('b');
+      await other.endSoon('b');
+      for (const { has } of [one, other, which === 'none' ? one : startProcess()]) {
+        expect([await has(), await has({ id: 'b' })]).toEqual([true, true]);
+      }
+    }
+  });
+
+  it.each(['rejects', 'full'] as const)(
+    'is written later by a store that %s, as the logout that came meanwhile',
+    async (failure) => {
+      const { values, endSoon, ended } = startProcess();
+      store.failure = failure;
+      await Promise.all([endSoon('a'), endSoon('b')]);
+      await ended.end('b');
+      await endSoon('b');
+      store.failure = 'none';
+      await values.beforeApplicationShutdown();
+      expect(await startProcess().has()).toBe(false);
+      expect(await startProcess().has({ id: 'b' })).toBe(true);
+      expect(store.raw.size).toBe(2);
+    },
+  );
+});
+
+describe('registrations in one process without a store', () => {
+  const OTHER = 'another secret of the tests of ended logins';
+
+  it('know the logouts of each other from start to close, where they have a secret in common', async () => {
+    const startWith = (...secrets: string[]) => startProcess('none', {}, secrets);
+    const [one, two, rotated, stranger, shared] = [
+      startWith(...SECRETS),
+      startWith(...SECRETS),
+      startWith(OTHER, ...SECRETS),
+      startWith('the secret of an unrelated application'),
+      startProcess(store),
+    ] as const;
+    const all = [one, two, rotated, stranger, shared];
+    all.forEach(({ ended }) => ended.onModuleInit());
+    const known = (changed = {}) => Promise.all(all.map(({ has }) => has(changed)));
+    await one.ended.end('a');
+    expect(await known()).toEqual([true, true, true, false, false]);
+    await rotated.endAtProvider({ subject: 'sam', at: 200 });
+    expect(await known({ id: 'b', loggedInAt: 200 })).toEqual([true, true, true, false, false]);
+    await two.endUser('acme', 300);
+    expect(await known({ id: 'b', loggedInAt: 300 })).toEqual([true, true, true, false, false]);
+    await two.endSoon('c');
+    expect(all.map(({ ended }) => ended.isRunning(login({ id: 'c', loggedInAt: 301 }), 'r', START))).toEqual([
+      false,
+      false,
+      false,
+      true,
+      true,
+    ]);
+    // By the clock of each.
+    two.clock.time += 4 * HOUR;
+    expect(await known()).toEqual([true, false, true, false, false]);
+    rotated.ended.onApplicationShutdown();
+    await one.ended.end('d');
+    expect(await known({ id: 'd', loggedInAt: 301 })).toEqual([true, true, false, false, false]);
+    all.forEach(({ ended }) => ended.onApplicationShutdown());
   });
 });
 
