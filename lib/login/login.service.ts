@@ -109,7 +109,7 @@ export class LoginService {
       eventId,
       returnTo: safeReturnTo(target.returnTo),
       maxAge: ages.length === 0 ? undefined : Math.min(...ages),
-      former: await this.session.carriedLogins(http),
+      former: await this.session.carriedLogins(http, tenant.key),
     };
     const digit = this.#pending.chooseDigit(http, login, this.clock.random());
     const pending = createPendingLogin(start, digit);

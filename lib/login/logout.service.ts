@@ -5,7 +5,6 @@ import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { LoginFailedError } from '../errors/login-failed.error.js';
 import { isCrossSiteRequest } from '../http/fetch-metadata.js';
 import type { HttpContext } from '../http/http-context.js';
-import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import { isRecord } from '../model/json-values.js';
 import { described, isText } from '../oidc/check-claims.js';
 import { isAddressedTo } from '../oidc/logout-token.js';
@@ -17,7 +16,7 @@ import type { ExhibitorSettings } from '../options/exhibitor-settings.js';
 import { UNREAD_FORM } from '../problems/host-problems.js';
 import { ProblemLog } from '../problems/problem-log.service.js';
 import { isIdentityOf } from '../session/identity-reader.service.js';
-import { IdentitySession } from '../session/identity-session.service.js';
+import { IdentitySession, type Departure } from '../session/identity-session.service.js';
 import { EndedLogins } from '../store/ended-logins.service.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
 import { browserLoginOf, type Tenant } from '../tenants/tenant.js';
@@ -49,7 +48,7 @@ export class LogoutService {
   /** Logs the user out of this host. Answers the address that does so at the provider, where `endSession` is set. */
   async end(http: HttpContext, removeIdentity: () => void | Promise<void>): Promise<string | undefined> {
     const departing = await this.session.departing(http);
-    if (isCrossSiteRequest(http, departing?.redirectUri, this.#trustedOrigins)) {
+    if (isCrossSiteRequest(http, departing?.identity.redirectUri, this.#trustedOrigins)) {
       throw new ExhibitorError('invalid_argument', 'a logout must come from this site');
     }
     await this.session.forget(http, removeIdentity);
@@ -57,7 +56,7 @@ export class LogoutService {
       return undefined;
     }
     try {
-      return await this.#endSessionUrl(http, departing);
+      return await this.#endSessionUrl(departing);
     } catch (error) {
       // The user is logged out here: that the tenant is not found, or the provider not reached, fails no logout.
       if (isExhibitorError(error)) {
@@ -142,10 +141,11 @@ export class LogoutService {
   }
 
   /** `undefined` where the tenant has no `endSession`, or the provider has no such endpoint. */
-  async #endSessionUrl(http: HttpContext, identity: ExhibitorIdentity): Promise<string | undefined> {
+  async #endSessionUrl({ identity, idToken }: Departure): Promise<string | undefined> {
     // Options past their `ttl` will do: to ask their source could delay the logout.
     const tenant = this.tenants.peek(identity.tenant) ?? (await this.tenants.get(identity.tenant));
-    if (tenant.login?.endSession !== true || !isIdentityOf(tenant, identity, this.clock.epochMs())) {
+    // An expired identity counts: the session at the provider may live longer.
+    if (tenant.login?.endSession !== true || !isIdentityOf(tenant, identity, 0)) {
       return undefined;
     }
     const { clientId, postLogoutRedirectUri } = browserLoginOf(tenant);
@@ -155,7 +155,6 @@ export class LogoutService {
     if (endpoint === undefined) {
       return undefined;
     }
-    const idToken = await this.session.idTokenOf(http, identity);
     // No `state`: nothing would check it, since the page after the logout does nothing.
     const url = new URL(endpoint);
     if (idToken === undefined) {

@@ -28,8 +28,8 @@ const pendingLogin = v.object({
   returnTo: v.optional(v.pipe(v.string(), v.transform(normalizeReturnTo))),
   /** Seconds; the smaller of the option and the parameter of this login. */
   maxAge: v.optional(v.number()),
-  /** Logins that this one replaces. */
-  former: v.array(v.object({ id: v.string(), endsAt: v.number() })),
+  /** Logins at this tenant that this one replaces. */
+  former: v.array(v.object({ id: v.string(), endsAt: v.number(), person: v.string() })),
 });
 
 /** A login that was started. It is sealed in a cookie of the browser, and the callback is compared with it. */

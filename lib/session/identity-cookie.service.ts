@@ -63,15 +63,15 @@ export class IdentityCookie {
   }
 
   /**
-   * The identity of the first cookie that opens, has not expired and has the prefix that its own `redirectUri` asks for: a sibling
-   * domain can set a cookie without it. Its tenant and its logout are not checked yet.
+   * The identity of the first cookie that opens, has the prefix that its own `redirectUri` asks for (a sibling domain can set a cookie
+   * without it) and ends after this time: by default has not expired. Its tenant and its logout are not checked yet.
    */
-  async read(http: HttpContext): Promise<OpenedCookie | undefined> {
+  async read(http: HttpContext, after = this.clock.epochMs()): Promise<OpenedCookie | undefined> {
     for (const { value, secure } of this.#cookies.received(http, 'identity')) {
       const digest = digestOf(value);
       const opened = this.#opened.get(digest) ?? (await this.#open(value, digest));
       const { redirectUri, expiresAt = 0 } = opened?.identity ?? {};
-      if (expiresAt > this.clock.epochMs() && secure === isSecure(redirectUri)) {
+      if (expiresAt > after && secure === isSecure(redirectUri)) {
         return opened;
       }
     }

@@ -3,18 +3,22 @@ import { ConfigurationError } from '../errors/configuration.error.js';
 import { isSecure, OwnCookies } from '../http/cookies.js';
 import type { HttpContext } from '../http/http-context.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
-import { isRecord } from '../model/json-values.js';
+import { unverified } from '../oidc/verify-signature.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import type { SessionMode } from '../options/exhibitor-options.interface.js';
-import { EndedLogins } from '../store/ended-logins.service.js';
+import { CLOCK_MARGIN, EndedLogins } from '../store/ended-logins.service.js';
 import { Sealer } from '../store/sealer.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import { IdentityCookie } from './identity-cookie.service.js';
 import { readHostUser, type SessionState } from './request-user.js';
+import { parseIdentity, personOf } from './stored-identity.js';
 
 /** Largest sealed ID token, in bytes: cookies of the module share a budget, and it becomes a part of an address. */
 const MAX_ID_TOKEN = 2_500;
+
+/** How long a login lasts that the same person replaced by a new one, in ms: requests are under way. */
+const GRACE = 60_000;
 
 /** A login that the browser carries: a new one replaces it, a logout ends it. */
 interface CarriedLogin {
@@ -22,18 +26,23 @@ interface CarriedLogin {
   id: string;
   /** Its end, in ms since 1970. */
   endsAt: number;
+  /** See {@link personOf}. */
+  person: string;
 }
 
 export interface NewLogin {
   identity: ExhibitorIdentity;
   idToken: string;
-  /** The logins that the browser had when this one was started: a `form_post` from another site brings no cookie with `SameSite=Lax`. */
+  /** Those at its tenant when this one was started: a `form_post` from another site brings no cookie with `SameSite=Lax`. */
   former: readonly CarriedLogin[];
 }
 
+/** A login that a logout ends at the provider, with its ID token, if that was kept. */
+export type Departure = Pick<NewLogin, 'identity'> & Partial<Pick<NewLogin, 'idToken'>>;
+
 /**
  * Keeps the identity of a login in the cookie or by the host, and ends it. With `endSession` it keeps the ID token too, for the logout
- * at the provider: sealed together with the id of its identity, in a cookie of its own.
+ * at the provider: sealed together with what names its login, in a cookie of its own.
  */
 @Injectable()
 export class IdentitySession {
@@ -55,18 +64,24 @@ export class IdentitySession {
     this.#cookies = new OwnCookies(settings.cookies);
   }
 
-  /** The logins that this browser carries. */
-  async carriedLogins(http: HttpContext): Promise<CarriedLogin[]> {
+  /** The logins that this browser carries, expired ones included; of one tenant where a key is given. */
+  async carriedLogins(http: HttpContext, tenantKey?: string): Promise<CarriedLogin[]> {
     const user = this.#mode === 'host' ? readHostUser(http) : undefined;
-    // The identity of a host may have no end.
+    // The identity of a host, or of an ID token, may have no end.
     const latest = this.clock.epochMs() + this.#longest;
-    const ofHost = user === undefined ? [] : [{ id: user.id, endsAt: Math.min(user.expiresAt, latest) }];
-    const ofCookies = await this.cookie.readAll(http);
-    return [...ofHost, ...ofCookies.map(({ identity, endsAt }) => ({ id: identity.id, endsAt }))];
+    const others = [(await this.#readIdToken(http))?.identity, user]
+      .filter((one) => one !== undefined)
+      .map((identity) => ({ identity, endsAt: Math.min(identity.expiresAt, latest) }));
+    const carried = [...others, ...(await this.cookie.readAll(http))]
+      .filter(({ identity: { tenant } }) => tenant === (tenantKey ?? tenant))
+      .map(({ identity, endsAt }) => ({ id: identity.id, endsAt, person: personOf(identity) }));
+    // An identity and its ID token are one login.
+    return carried.filter(({ id }, at) => at === carried.findLastIndex((one) => one.id === id));
   }
 
   /**
-   * Keeps the identity of a new login, then ends those that it replaces.
+   * Keeps the identity of a new login, then ends those at its tenant that it replaces: of another person at once, of the same person
+   * soon, so that requests that are under way end well.
    *
    * @param storeIdentity keeps it with `session: 'host'`
    */
@@ -84,7 +99,7 @@ export class IdentitySession {
       ]);
     }
     // Read before: Passport's `logIn` replaces `request.user`.
-    const replaced = [...former, ...(await this.carriedLogins(http))];
+    const replaced = [...former, ...(await this.carriedLogins(http, tenant.key))];
     if (mode === 'host') {
       await storeIdentity(identity);
     } else {
@@ -92,17 +107,22 @@ export class IdentitySession {
     }
     // After the identity was stored: a login that fails leaves no ID token.
     await this.#keepIdToken(http, tenant, login);
-    await this.#end(replaced);
+    await this.#end(replaced, personOf(identity));
     return { identity, tenant, mode };
   }
 
-  /** The user of the browser, unless a logout ended the login before. Not compared with its tenant, which may be slow to find. */
-  async departing(http: HttpContext): Promise<ExhibitorIdentity | undefined> {
-    const identity = this.#mode === 'host' ? readHostUser(http) : (await this.cookie.read(http))?.identity;
+  /**
+   * The user of the browser, also one who was idle for so long that the identity has expired, or that only the ID token is left; unless
+   * a logout ended the login before. Not compared with its tenant, which may be slow to find.
+   */
+  async departing(http: HttpContext): Promise<Departure | undefined> {
+    const kept = this.#mode === 'host' ? readHostUser(http) : (await this.cookie.read(http, 0))?.identity;
+    const withIdToken = await this.#readIdToken(http);
+    const identity = kept ?? withIdToken?.identity;
     if (identity === undefined || (await this.ended.has(identity, identity.registration ?? ''))) {
       return undefined;
     }
-    return identity;
+    return { identity, ...(withIdToken?.identity.id === identity.id && { idToken: withIdToken.idToken }) };
   }
 
   /**
@@ -122,14 +142,16 @@ export class IdentitySession {
     http.request.user = undefined;
   }
 
-  /** The ID token of this identity, if it was kept. */
-  async idTokenOf(http: HttpContext, { id, redirectUri }: ExhibitorIdentity): Promise<string | undefined> {
-    const sent = this.#cookies
-      .received(http, 'id-token')
-      .find(({ secure }) => secure === isSecure(redirectUri));
-    const content = sent && (await this.sealer.open('id-token', sent.value));
-    if (isRecord(content) && content['id'] === id && typeof content['idToken'] === 'string') {
-      return content['idToken'];
+  /** The ID token that this browser carries, with the identity that it was kept for, as far as a logout needs it. */
+  async #readIdToken(http: HttpContext): Promise<Required<Departure> | undefined> {
+    for (const { value, secure } of this.#cookies.received(http, 'id-token')) {
+      const content: Record<string, unknown> = Object(await this.sealer.open('id-token', value));
+      const idToken = String(content['idToken']);
+      const { iss: issuer, sub: subject } = unverified(idToken, 'claims');
+      const identity = parseIdentity({ issuer, subject, email: '', ...content });
+      if (identity !== undefined && secure === isSecure(identity.redirectUri)) {
+        return { identity, idToken };
+      }
     }
     return undefined;
   }
@@ -140,14 +162,20 @@ export class IdentitySession {
     if (login?.endSession !== true) {
       return;
     }
-    const sealed = await this.sealer.seal('id-token', { id: identity.id, idToken }, this.#longest);
+    const { id, tenant, clientId, redirectUri } = identity;
+    const content = { id, tenant, clientId, redirectUri, idToken };
+    const sealed = await this.sealer.seal('id-token', content, this.#longest + CLOCK_MARGIN);
     if (sealed.length <= MAX_ID_TOKEN) {
       const attributes = { secure: isSecure(login.redirectUri) };
       this.#cookies.set(http, 'id-token', sealed, attributes, this.#longest);
     }
   }
 
-  async #end(logins: readonly CarriedLogin[]): Promise<void> {
-    await Promise.all(logins.map(({ id, endsAt }) => this.ended.end(id, endsAt)));
+  /** @param successor person who has logged in anew, whose former logins end a minute later */
+  async #end(logins: readonly CarriedLogin[], successor?: string): Promise<void> {
+    const later = this.clock.epochMs() + GRACE;
+    const end = ({ id, endsAt, person }: CarriedLogin): Promise<void> =>
+      this.ended.end(id, endsAt, person === successor ? later : 1);
+    await Promise.all(logins.map(end));
   }
 }

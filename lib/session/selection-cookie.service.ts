@@ -3,16 +3,16 @@ import * as v from 'valibot';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { isSecure, OwnCookies } from '../http/cookies.js';
 import type { HttpContext } from '../http/http-context.js';
-import { shortDigestOf } from '../model/digest.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import type { SessionState } from './request-user.js';
+import { personOf } from './stored-identity.js';
 
 /** Longest value of the cookie, in bytes. */
 const MAX_BYTES = 500;
 
 const MAX_SELECTIONS = 20;
 
-/** Whose selections they are, by {@link ownerOf}; then pairs of an event and the exhibitor chosen for it, the newest last. */
+/** Whose selections they are, by {@link personOf}; then pairs of an event and the exhibitor chosen for it, the newest last. */
 const selectionCookie = v.pipe(
   v.string(),
   v.maxLength(MAX_BYTES),
@@ -74,7 +74,7 @@ export class SelectionCookie {
       return [];
     }
     const { success, output } = v.safeParse(selectionCookie, sent);
-    return success && output[0] === ownerOf(session) ? output[1] : [];
+    return success && output[0] === personOf(session.identity) ? output[1] : [];
   }
 }
 
@@ -85,15 +85,11 @@ function encodeToFit(session: SessionState, selections: Selections): string {
       tenant: session.tenant.key,
     });
   }
-  const json = JSON.stringify([ownerOf(session), selections]);
+  const json = JSON.stringify([personOf(session.identity), selections]);
   const encoded = Buffer.from(json).toString('base64url');
   return encoded.length <= MAX_BYTES ? encoded : encodeToFit(session, selections.slice(1));
 }
 
 function isSecureHost({ tenant }: SessionState): boolean {
   return isSecure(tenant.login?.redirectUri);
-}
-
-function ownerOf({ identity: { tenant, issuer, subject } }: SessionState): string {
-  return shortDigestOf(JSON.stringify([tenant, issuer, subject]));
 }

@@ -1,3 +1,4 @@
+import { shortDigestOf } from '../model/digest.js';
 import { isRecord } from '../model/json-values.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 
@@ -47,6 +48,11 @@ export function parseIdentity(value: unknown): ExhibitorIdentity | undefined {
     }
   }
   return identity;
+}
+
+/** Names a person at a tenant, and shows neither. */
+export function personOf({ tenant, issuer, subject }: ExhibitorIdentity): string {
+  return shortDigestOf(JSON.stringify([tenant, issuer, subject]));
 }
 
 function isString(value: unknown): value is string {

@@ -73,6 +73,59 @@ describe.each(HOST_KINDS)('a logout at the provider, from %s', (kind) => {
   });
 });
 
+describe.each(HOST_KINDS)('a logout at the provider, from %s, of a user who was idle', (kind) => {
+  const ttl = 60_000;
+  /** Of the module, or of the session of the host. */
+  const forgetIdentity = (visitor: Visitor): void =>
+    ['exhibitor-identity', 'connect.sid', 'sessionId'].forEach((name) => visitor.cookies().delete(name));
+  let host: Host;
+  beforeAll(async () => {
+    const absoluteTtl = kind.includes('session') ? ttl : 10 * ttl;
+    host = await start(END, { kind, cookies: { identityTtl: ttl, absoluteTtl } });
+  });
+
+  it.each<[what: string, become: (visitor: Visitor) => void, hasIdToken: boolean]>([
+    ['whose identity has expired', () => clockOf(host.app).skip(2 * ttl), true],
+    [
+      'whose identity has expired, without an ID token',
+      (visitor) => {
+        clockOf(host.app).skip(2 * ttl);
+        visitor.cookies().delete(ID_TOKEN);
+      },
+      false,
+    ],
+    ['of whom only the ID token is left', forgetIdentity, true],
+  ])('%s, ends the session there too, and is caused by no other site', async (_what, become, hasIdToken) => {
+    const { visitor, idToken } = await arriveAt(host);
+    become(visitor);
+    expect(await isLoggedIn(visitor, host)).toBe(false);
+    for (const [name, value] of [
+      ['origin', 'https://evil.example'],
+      ['sec-fetch-site', 'cross-site'],
+    ] as const) {
+      const refused = await logOut(visitor, host, { [name]: value });
+      expect([refused.status, refused.location]).toEqual([400, undefined]);
+    }
+    // Behind a proxy that changes `Host`, the origin is that of the redirectUri.
+    const reply = await leave(visitor, host, { origin: host.url, host: 'internal' });
+    expect(reply).toEqual(hasIdToken ? withHint(idToken) : WITHOUT_HINT);
+    expect(namesOf(visitor, host).filter((name) => name.startsWith('exhibitor'))).toEqual([]);
+    clockOf(host.app).back();
+  });
+
+  it('sends nothing without either, or with a copy of the ID token of a login that was logged out', async () => {
+    expect(await leave(new Visitor(), host)).toBeUndefined();
+    const { visitor } = await arriveAt(host);
+    const [copy, rest] = [copyOf(visitor, host), copyOf(visitor, host)];
+    forgetIdentity(rest);
+    expect(await leave(rest, host)).toBeDefined();
+    // It ended the login, although it brought no identity.
+    expect(await isLoggedIn(copy, host)).toBe(false);
+    forgetIdentity(visitor);
+    expect(await leave(visitor, host)).toBeUndefined();
+  });
+});
+
 describe('a logout at the provider', () => {
   let host: Host;
   beforeAll(async () => {
@@ -120,13 +173,13 @@ describe('a logout at the provider', () => {
     }
   });
 
-  it('is none for an identity that has expired, or that belongs to a former tenant or client', async () => {
-    const { visitor } = await arriveAt(host);
-    const other = await start({ ...END, clientId: 'other-web' }, { redirectUri: host.callback });
-    expect(await leave(copyOf(visitor, host), other)).toBeUndefined();
-    const own = await start(END, { redirectUri: host.callback });
-    clockOf(own.app).skip(28_800_000);
-    expect(await leave(visitor, own)).toBeUndefined();
+  it('is none for an identity or an ID token that belongs to a former tenant or client', async () => {
+    for (const isAlone of [false, true]) {
+      const { visitor } = await arriveAt(host);
+      visitor.cookies().delete(isAlone ? 'exhibitor-identity' : 'none');
+      const other = await start({ ...END, clientId: 'other-web' }, { redirectUri: host.callback });
+      expect(await leave(visitor, other)).toBeUndefined();
+    }
   });
 
   it.each<Record<string, string>>([{ 'sec-fetch-site': 'cross-site' }, { origin: 'https://evil.example' }])(
