@@ -14,12 +14,12 @@ const MAX_ADDRESS_BYTES = 254;
 /**
  * True for a text that could name another resource. It is sent encoded, but something between this process and the service may
  * decode a path, and then it splits at `/` and `\`, ends at `?` and `#`, drops what follows a `;`, and reads `%` once more. Some
- * compare texts in their compatibility form (NFKC), in which a full-width slash is a slash, and `½` contains `⁄`.
- * Conversions to a code page make slashes of U+2044, U+2215 and U+2216, `⁄ ∕ ∖`.
+ * compare texts in their compatibility form (NFKC), in which a full-width slash is a slash. Conversions to a code page make slashes of
+ * U+2044, U+2215 and U+2216, `⁄ ∕ ∖`.
  */
 function mayChangePath(text: string): boolean {
   const plain = text.normalize('NFKC');
-  return plain === '.' || plain === '..' || /[/\\%?#;\u2044\u2215\u2216]/.test(plain);
+  return plain === '.' || plain === '..' || /[/\\%?#;]/.test(plain) || /[\u2044\u2215\u2216]/.test(text);
 }
 
 /**

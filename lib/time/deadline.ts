@@ -19,8 +19,10 @@ export class Deadline {
   sent = 0;
   /** Key of the tenant of those requests. */
   tenant: string | undefined;
-  /** {@link Clock.now} from which the partner has failed this call, by an error or by silence. Time in a queue of ours is neither. */
-  partnerFailsAt = Number.POSITIVE_INFINITY;
+  /** The last attempt failed at the partner, or its circuit is open. */
+  isFailed = false;
+  /** {@link Clock.now} when the request was sent that the partner has not answered yet. */
+  silentSince = Number.POSITIVE_INFINITY;
 
   /** Called when the call is over. */
   readonly #listeners = new Set<() => void>();
@@ -59,9 +61,10 @@ export class Deadline {
     return this.#ending === 'deadline';
   }
 
-  /** True where the partner failed this call, or the shared work that it waits for. */
-  get hasPartnerFailed(): boolean {
-    return this.clock.now() >= this.partnerFailsAt || this.#waitsFor?.hasPartnerFailed === true;
+  /** True where the partner failed this call, or the shared work that it waits for; `patience` is a silence that is a failure, in ms. */
+  hasPartnerFailed(patience: number): boolean {
+    const isSilent = this.clock.now() - this.silentSince >= patience;
+    return this.isFailed || isSilent || this.#waitsFor?.hasPartnerFailed(patience) === true;
   }
 
   /** Milliseconds left, 0 or more. */

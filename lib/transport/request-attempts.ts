@@ -119,7 +119,7 @@ export class RequestAttempts {
     }
     if (entry !== 'entered') {
       if (this.tools.limits.circuit.openFor(this.tools.clock.now()) > 0) {
-        this.deadline.partnerFailsAt = 0;
+        this.deadline.isFailed = true;
       }
       const message = 'not sent: the service cannot be reached, or too many wait';
       this.tools.log.report(this.tenant, partnerProblem(this.request.operation, message));
@@ -154,12 +154,11 @@ export class RequestAttempts {
     this.#number += 1;
     const startedAt = clock.now();
     const { deadline } = this;
-    const silentAt = startedAt + this.#attemptTimeout * MOST_OF_TIME;
-    deadline.partnerFailsAt = Math.min(deadline.partnerFailsAt, silentAt);
+    deadline.silentSince = startedAt;
     const outcome = await client.send(request, deadline);
     if (!failedAs('over', outcome)) {
-      const isFailure = !isFinal(outcome) && !failedAs('interceptor', outcome);
-      deadline.partnerFailsAt = isFailure ? 0 : Number.POSITIVE_INFINITY;
+      deadline.silentSince = Number.POSITIVE_INFINITY;
+      deadline.isFailed = !isFinal(outcome) && !failedAs('interceptor', outcome);
     }
     this.#publish(outcome, clock.now() - startedAt);
     return outcome;

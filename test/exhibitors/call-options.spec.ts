@@ -27,7 +27,7 @@ const atLogin = (...emails: unknown[]) =>
 
 describe('an event id', () => {
   it('is any text of 1 to 128 bytes', () => {
-    const unusual = [' ', '...', '…', '.hidden', 'a&b=c+d:e,f', 'Messe München', '展会'];
+    const unusual = [' ', '...', '…', '.hidden', 'a&b=c+d:e,f', '½', 'Messe München', '展会'];
     for (const eventId of ['world-2026', ...unusual, 'x'.repeat(128), 'ü'.repeat(64)]) {
       expect(checkEventId(eventId)).toBe(eventId);
     }
@@ -62,8 +62,8 @@ const CUT = String.raw`
 describe('the characters that split, cut or decode a path', () => {
   const others = ['.', '..', '‥', '%2e', '/', '*/contactEmail/victim@example.com', '*℅x', '50%', '5﹪*'];
 
-  // U+2044, U+2215 and U+2216 have no compatibility form; those of fractions contain the first.
-  const likeSlashes = ['a⁄*', '*∕contactEmail∕x', '..∖*', 'hall½*', '*⅐'];
+  // U+2044, U+2215 and U+2216.
+  const likeSlashes = ['a⁄*', '*∕contactEmail∕x', '..∖*'];
 
   it.each([...UNSAFE, ...CUT, ...others, ...likeSlashes, 'a﹨*', '*＃x'])(
     'are refused in an event id: %s',

@@ -240,6 +240,12 @@ describe('lookupCache', () => {
     expect(outcomes).toEqual([{ tenant: 'default', outcome: 'stale' }]);
   });
 
+  it('staleIfError returns an old answer of a service that stalls, also to a caller with a short deadline', async () => {
+    const { ask } = await staleIfError();
+    sandbox.failNext('lookup', stalls);
+    expect(await ask('sam.several', EVENT, { deadline: 200 })).toEqual(recordsOf(SAM));
+  });
+
   it.each<[string, AnyFault, HttpOptions]>([
     ['fails', down, {}],
     ['stalls', stalls, { deadline: 400, attemptTimeout: 400 }],
@@ -291,13 +297,6 @@ describe('lookupCache', () => {
       await eventually(() => lookups().length === before + 1);
       return Promise.allSettled(calls);
     };
-
-    it('the caller has a shorter deadline than an attempt has', async () => {
-      const { ask } = await staleIfError();
-      sandbox.failNext('lookup', late);
-      const failure = { code: 'deadline_exceeded', attempts: 1 };
-      await expect(ask('sam.several', EVENT, { deadline: 100 })).rejects.toMatchObject(failure);
-    });
 
     it('an interceptor of the host throws', async () => {
       let isBroken = false;

@@ -422,7 +422,9 @@ describe('while the source fails', () => {
     const refusal = { code: 'configuration_invalid', problems: [{ path: 'allowedOrigins' }] };
     await expect(get('globex')).rejects.toMatchObject(refusal);
     const line = (key: string, effect: string) =>
-      `the option allowedOrigins fails for the tenant '${key}'; ${effect}: no list of origins`;
+      expect.stringContaining(
+        `the option allowedOrigins fails for the tenant '${key}'; ${effect} (Error)\n    Error: no list of origins\n        at `,
+      );
     expect([logged.warnings, logged.errors]).toEqual([
       [line('acme', 'its last good options are used for 3600000 ms at most')],
       [line('globex', 'no options of it can be used')],

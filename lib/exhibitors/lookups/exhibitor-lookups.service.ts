@@ -21,6 +21,9 @@ const OUTAGES: ReadonlySet<ExhibitorErrorCode> = new Set([
   'token_unavailable',
 ]);
 
+/** Share of the time that a caller gives the service, after which its silence is a failure: it takes a little time until a request is sent. */
+const MOST_OF_TIME = 0.9;
+
 interface CachedLookup {
   readonly records: readonly unknown[];
   /** {@link Clock.now} until which it is used. After that, only where the service fails. */
@@ -87,12 +90,13 @@ export class ExhibitorLookups {
     }
     const key = keyOf(subject);
     const { records, deadline } = this.#running.get(key) ?? this.#start(subject, caller);
+    const patience = MOST_OF_TIME * Math.min(subject.tenant.http.attemptTimeout, caller.remaining());
     try {
       const found = await caller.race(records, deadline);
       report(subject, 'miss');
       return found;
     } catch (error) {
-      const old = isOutage(error, deadline) ? this.#cache?.get(key) : undefined;
+      const old = isOutage(error, deadline, patience) ? this.#cache?.get(key) : undefined;
       report(subject, old === undefined ? 'miss' : 'stale');
       if (old === undefined) {
         throw error;
@@ -177,11 +181,11 @@ function matches(key: string, filter: LookupFilter): boolean {
  * Whether the service or the token endpoint failed. Our own limits are no outage: a user whose exhibitor was taken away could reach
  * those on purpose.
  */
-function isOutage(error: unknown, lookup: Deadline): boolean {
+function isOutage(error: unknown, lookup: Deadline, patience: number): boolean {
   return (
     isExhibitorError(error) &&
     OUTAGES.has(error.code) &&
-    (lookup.hasPartnerFailed || error.code === 'token_unavailable')
+    (lookup.hasPartnerFailed(patience) || error.code === 'token_unavailable')
   );
 }
 
