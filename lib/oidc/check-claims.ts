@@ -22,10 +22,10 @@ export function idTokenFailure(
   now: number,
 ): Refusal | undefined {
   if (mediaTypeOf(typ) === 'at+jwt' || isLogoutToken(claims, typ)) {
-    return { reason: 'token_type' };
+    return wrongType('an ID token', claims, typ);
   }
   if (!isText(claims.sub)) {
-    return { reason: 'subject' };
+    return { reason: 'subject', expected: 'sub as text', received: `sub ${formOf(claims.sub)}` };
   }
   if (!fitsAudience(claims, expected)) {
     return {
@@ -36,12 +36,13 @@ export function idTokenFailure(
     };
   }
   const { nonce, maxAge, clockTolerance } = expected;
-  const time = requiredTimesFailure(claims, clockTolerance, now);
+  const time = timesFailure(claims, clockTolerance, now);
   if (time !== undefined) {
     return time;
   }
   if (nonce !== undefined && claims['nonce'] !== nonce) {
-    return { reason: 'nonce' };
+    // It is a secret of its browser.
+    return { reason: 'nonce', expected: 'the nonce of this login', received: formOf(claims['nonce']) };
   }
   if (maxAge === undefined || isRecent(claims['auth_time'], maxAge, clockTolerance, now)) {
     return undefined;
@@ -50,7 +51,7 @@ export function idTokenFailure(
     reason: 'auth_time',
     option: 'login.maxAge',
     expected: `auth_time at most ${maxAge} s ago`,
-    received: `auth_time ${described(claims['auth_time'])}`,
+    received: `auth_time ${timeOf(claims['auth_time'])}`,
   };
 }
 
@@ -62,30 +63,44 @@ export function accessTokenFailure(
   now: number,
 ): Refusal | undefined {
   if (!audiencesOf(claims)?.includes(expected.audience)) {
-    return {
-      reason: 'audience',
-      option: 'login.audience.accessToken',
-      expected: `aud ${expected.audience}`,
-      received: `aud ${described(claims.aud)}`,
-    };
+    return differs('audience', 'login.audience.accessToken', 'aud', expected.audience, claims);
   }
   if (looksLikeIdToken(claims, typ) || isLogoutToken(claims, typ)) {
-    return { reason: 'token_type' };
+    return wrongType('an access token', claims, typ);
   }
-  const party = claims['azp'] ?? claims['client_id'];
+  const name = partyClaimOf(claims);
   const { authorizedParties } = expected;
-  if (authorizedParties !== undefined && !authorizedParties.some((allowed) => allowed === party)) {
-    return {
-      reason: 'audience',
-      option: 'login.authorizedParties',
-      expected: `azp ${described(authorizedParties)}`,
-      received: `azp ${described(party)}`,
-    };
+  if (authorizedParties?.some((allowed) => allowed === claims[name]) === false) {
+    return differs('audience', 'login.authorizedParties', name, authorizedParties.join(' or '), claims);
   }
   if (!isText(claims.sub)) {
-    return { reason: 'subject' };
+    return { reason: 'subject', expected: 'sub as text', received: `sub ${formOf(claims.sub)}` };
   }
   return timeFailure(claims, expected.clockTolerance, now);
+}
+
+/** The claim that names the client of an access token. Not all providers send `azp` (RFC 9068 §2.2, Okta, Entra ID). */
+export function partyClaimOf(claims: JWTPayload): string {
+  return (
+    ['azp', 'client_id', 'cid', 'appid'].find((name) => (claims[name] ?? undefined) !== undefined) ?? 'azp'
+  );
+}
+
+/** A member of a token that is not what the option says. */
+export function differs(
+  reason: Refusal['reason'],
+  option: string,
+  name: string,
+  expected: string,
+  members: Record<string, unknown>,
+): Refusal {
+  return { reason, option, expected: `${name} ${expected}`, received: `${name} ${described(members[name])}` };
+}
+
+/** Of the claims by which kinds of tokens are told apart, those that are there. */
+export function wrongType(expected: string, claims: JWTPayload, typ: string | undefined): Refusal {
+  const names = [...ID_TOKEN_NAMES, 'events', 'jti'].filter((name) => claims[name] !== undefined);
+  return { reason: 'token_type', expected, received: `typ ${described(typ)}, claims ${names.join(', ')}` };
 }
 
 /** The `typ` of a header, by default `jwt`. Letter case and `application/` make no difference (RFC 7515 §4.1.9). */
@@ -95,10 +110,11 @@ export function mediaTypeOf(typ: string | undefined): string {
     .toLowerCase();
 }
 
+const ID_TOKEN_NAMES = ['nonce', 'at_hash', 'c_hash', 's_hash'];
+
 /** True for a token with a nonce or the hash of another token, unless its `typ` says that it is an access token (RFC 9068 §2.1). */
 function looksLikeIdToken(claims: JWTPayload, typ: string | undefined): boolean {
-  const names = ['nonce', 'at_hash', 'c_hash', 's_hash'];
-  return mediaTypeOf(typ) !== 'at+jwt' && names.some((name) => claims[name] !== undefined);
+  return mediaTypeOf(typ) !== 'at+jwt' && ID_TOKEN_NAMES.some((name) => claims[name] !== undefined);
 }
 
 /** Several audiences require `azp`, and `azp` must be this client (OIDC Core §3.1.3.7 rules 3 to 5). */
@@ -119,14 +135,10 @@ function audiencesOf({ aud }: JWTPayload): readonly string[] | undefined {
 }
 
 /** As {@link timeFailure}, where `iat` is required. */
-export function requiredTimesFailure(
-  claims: JWTPayload,
-  tolerance: number,
-  now: number,
-): Refusal | undefined {
+export function timesFailure(claims: JWTPayload, tolerance: number, now: number): Refusal | undefined {
   return (
     timeFailure(claims, tolerance, now) ??
-    (claims.iat === undefined ? wrongTime('issued', claims) : undefined)
+    (claims.iat === undefined ? wrongTime('issued', undefined, claims) : undefined)
   );
 }
 
@@ -134,29 +146,42 @@ export function requiredTimesFailure(
 function timeFailure(claims: JWTPayload, tolerance: number, now: number): Refusal | undefined {
   const { exp, iat, nbf } = claims;
   if (!isTime(exp) || exp <= now - tolerance) {
-    return wrongTime('expired', claims);
+    return wrongTime('expired', exp, claims);
   }
-  const isValid = [iat, nbf].every((time) => time === undefined || (isTime(time) && time <= now + tolerance));
-  return isValid ? undefined : wrongTime('issued', claims);
+  const isValid = (time: unknown): boolean => time === undefined || (isTime(time) && time <= now + tolerance);
+  const wrong = [iat, nbf].find((time) => !isValid(time));
+  return wrong === undefined ? undefined : wrongTime('issued', wrong, claims);
 }
 
-function wrongTime(reason: 'expired' | 'issued', { iat, nbf, exp }: JWTPayload): Refusal {
+/** Only a time that is a number may be due to the clock. */
+function wrongTime(reason: 'expired' | 'issued', time: unknown, { iat, nbf, exp }: JWTPayload): Refusal {
   return {
     reason,
-    option: 'login.clockTolerance',
+    ...(isTime(time) ? { option: 'login.clockTolerance' } : {}),
     expected: 'a token of now, by the clock of this host',
-    received: `iat ${described(iat)}, nbf ${described(nbf)}, exp ${described(exp)}`,
+    received: `iat ${timeOf(iat)}, nbf ${timeOf(nbf)}, exp ${timeOf(exp)}`,
   };
 }
 
-/** A claim in the operator's log. It may have any type. */
+function timeOf(value: unknown): string {
+  return isTime(value) ? String(value) : formOf(value);
+}
+
+/** A claim in the operator's log. It may have any type: what is no text must not look like the text that is expected. */
 export function described(value: unknown): string {
-  if (value === undefined) {
-    return 'none';
+  if (Array.isArray(value) && value.length > 1) {
+    return value.map(described).join(' or ');
   }
-  const values: unknown[] = Array.isArray(value) ? value : [value];
-  const shown = values.map((one) => (typeof one === 'string' || typeof one === 'number' ? one : typeof one));
-  return shown.join(' or ');
+  const shown = isText(value) ? value : (JSON.stringify(value) ?? 'none');
+  return typeof value === 'number' ? `number ${shown}` : shown;
+}
+
+/** A claim whose text must not be shown. */
+export function formOf(value: unknown): string {
+  if (Array.isArray(value)) {
+    return `a list of ${new Set(value).size} different values`;
+  }
+  return isText(value) ? 'another text' : described(value);
 }
 
 function isRecent(authTime: unknown, maxAge: number, tolerance: number, now: number): boolean {

@@ -2,7 +2,7 @@ import type { JWTPayload } from 'jose';
 import { isRecord } from '../model/json-values.js';
 import type { LoginSettings } from '../options/tenant-settings.js';
 import type { Refusal } from '../problems/problem.interface.js';
-import { described, isText, logoutEventOf, mediaTypeOf, requiredTimesFailure } from './check-claims.js';
+import { differs, isText, logoutEventOf, mediaTypeOf, timesFailure, wrongType } from './check-claims.js';
 
 /** Why a logout token is refused; `undefined` where it is valid. Rules of OpenID Connect Back-Channel Logout 1.0 §2.6. */
 export function logoutTokenFailure(
@@ -12,28 +12,21 @@ export function logoutTokenFailure(
   now: number,
 ): Refusal | undefined {
   if (!isAddressedTo(claims, expected.issuer, expected.clientId)) {
-    return {
-      reason: 'audience',
-      option: 'login.clientId',
-      expected: `aud ${described(expected.clientId)}`,
-      received: `aud ${described(claims.aud)}`,
-    };
+    return differs('audience', 'login.clientId', 'aud', expected.clientId ?? '', claims);
   }
-  if (
-    !['logout+jwt', 'jwt'].includes(mediaTypeOf(typ)) ||
-    !isRecord(logoutEventOf(claims)) ||
-    !isText(claims.jti)
-  ) {
-    return { reason: 'token_type' };
+  const isLogout = ['logout+jwt', 'jwt'].includes(mediaTypeOf(typ)) && isRecord(logoutEventOf(claims));
+  if (!isLogout || !isText(claims.jti)) {
+    return wrongType('a logout token with a logout event and a jti', claims, typ);
   }
   if (claims['nonce'] !== undefined) {
-    return { reason: 'nonce' };
+    return { reason: 'nonce', expected: 'no nonce', received: 'a nonce' };
   }
   const names = [claims.sub, claims['sid']].filter((name) => name !== undefined);
   if (names.length === 0 || !names.every(isText)) {
-    return { reason: 'subject' };
+    const received = `sub ${typeof claims.sub}, sid ${typeof claims['sid']}`;
+    return { reason: 'subject', expected: 'sub or sid, each as text that is not empty', received };
   }
-  return requiredTimesFailure(claims, expected.clockTolerance, now);
+  return timesFailure(claims, expected.clockTolerance, now);
 }
 
 /** True where a token has this issuer and, as its only audience, this client. */

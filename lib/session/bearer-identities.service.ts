@@ -5,6 +5,7 @@ import type { HttpContext } from '../http/http-context.js';
 import { digestOf } from '../model/digest.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import { freezeJson } from '../model/json-values.js';
+import { partyClaimOf } from '../oidc/check-claims.js';
 import { TokenValidator } from '../oidc/token-validator.service.js';
 import { UserInfo } from '../oidc/user-info.service.js';
 import { ProblemLog } from '../problems/problem-log.service.js';
@@ -83,7 +84,7 @@ export class BearerIdentities {
         ...user,
         tenant: tenant.key,
         tenantId: tenant.tenantId,
-        clientId: String(payload['azp'] ?? payload['client_id'] ?? ''),
+        clientId: String(payload[partyClaimOf(payload)] ?? ''),
         redirectUri: tenant.login?.redirectUri ?? '',
         expiresAt: Number(payload.exp) * 1000,
       };
