@@ -6,6 +6,7 @@ import { Agent, request } from 'undici';
 import { ExhibitorModule } from '../exhibitor.module.js';
 import { checkLookupFilter } from '../exhibitors/call-options.schema.js';
 import { hideSecrets } from '../model/untrusted-text.js';
+import { PUBLISHED_TYPES } from '../oidc/openid-provider.service.js';
 import { CHECKED_OPTIONS, checkOptions, SINGLE_TENANT } from '../options/check-options.js';
 import type { SecretSource } from '../options/client-auth-option.js';
 import { shownUrl } from '../problems/address-problems.js';
@@ -82,7 +83,7 @@ export class Diagnosis {
     const limits = { pipelining: 0, maxResponseSize, connect: { timeout: attemptTimeout } };
     const dispatcher = context.get(Transport).dispatcherOf(tenant) ?? new Agent(limits);
     const signal = AbortSignal.any([limit, hints.signal ?? limit]);
-    const sent = { accept: 'application/json', 'user-agent': 'nestjs-exhibitor', ...own };
+    const sent = { accept: PUBLISHED_TYPES, 'user-agent': 'nestjs-exhibitor', ...own };
     try {
       const { statusCode: status, headers, body } = await request(url, { headers: sent, dispatcher, signal });
       // Before the body, which may be slow: the header `Date` is compared with it.

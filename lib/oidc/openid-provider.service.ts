@@ -25,6 +25,9 @@ const NAMES = {
   userinfo: 'userinfo',
 } as const;
 
+/** Accepted types of keys and metadata. Some servers answer 406 where that of RFC 7517 §8.5.2 is missing. */
+export const PUBLISHED_TYPES = 'application/json, application/jwk-set+json';
+
 /** The members of the metadata that are used (Discovery 1.0 §3, RP-Initiated Logout 1.0 §2.1). They never add algorithms. */
 const MEMBERS: Readonly<Record<EndpointName | 'keys', string>> = {
   authorize: 'authorization_endpoint',
@@ -104,7 +107,7 @@ export class OpenIdProvider {
     const fetch = async (limit: Deadline): Promise<KeySet> => {
       if (source.kind === 'pem') {
         // It has no `kid`: it is the key for every `kid`.
-        return { keys: [source.key], kids: new Set(), getKey: () => source.key };
+        return { keys: [source.key], kids: [], fitting: () => Promise.resolve([source.key]) };
       }
       // Keys of the options are parsed as often as those of a URL are fetched.
       const jwks = source.kind === 'jwks' ? source.jwks : await this.get(tenant, 'keys', source.url, limit);
@@ -135,7 +138,7 @@ export class OpenIdProvider {
     operation: keyof typeof NAMES,
     url: string,
     deadline: Deadline,
-    headers?: TransportRequest['headers'],
+    headers: TransportRequest['headers'] = { accept: PUBLISHED_TYPES },
   ): Promise<Record<string, unknown>> {
     const request = { operation, method: 'GET', url, template: new URL(url).pathname, headers } as const;
     const sent = this.transport.send(tenant, request, deadline);

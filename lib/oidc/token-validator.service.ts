@@ -9,7 +9,8 @@ import { Clock } from '../time/clock.js';
 import { Deadlines, type Deadline } from '../time/deadline.js';
 import { logoutTokenFailure } from './logout-token.js';
 import { OpenIdProvider } from './openid-provider.service.js';
-import { accessTokenFailure, described, idTokenFailure, issuerFailure } from './check-claims.js';
+import { accessTokenFailure, described, differs, idTokenFailure, issuerFailure } from './check-claims.js';
+import type { KeyHint } from './key-set.js';
 import { unverified, verifyToken, type VerifiedToken } from './verify-signature.js';
 
 /** Options of {@link TokenValidator.validate}. */
@@ -73,50 +74,48 @@ export class TokenValidator {
     // First: where an option is missing, no keys are fetched.
     const rules = rulesFor(given, tenant);
     const { algorithms, issuer } = loginOf(tenant);
-    const { alg, kid } = unverified(given.token, 'header');
+    const header = unverified(given.token, 'header');
+    const { alg, kid } = header;
     if (typeof alg === 'string' && !algorithms.some((name) => name === alg)) {
-      return this.#refuse(tenant, given, {
-        reason: 'algorithm',
-        option: 'login.algorithms',
-        expected: `alg ${algorithms.join(', ')}`,
-        received: `alg ${alg}`,
-      });
+      const refusal = differs('algorithm', 'login.algorithms', 'alg', algorithms.join(', '), header);
+      return this.#refuse(tenant, given, refusal);
     }
     const isReadable = typeof alg === 'string' && (kid === undefined || typeof kid === 'string');
-    const verified = isReadable ? await this.#verifySignature(tenant, given.token, kid, deadline) : undefined;
-    if (verified === undefined) {
-      return this.#refuse(tenant, given, signatureRefusal(tenant, kid, alg));
+    const verified = isReadable
+      ? await this.#verifySignature(tenant, given.token, { alg, kid }, deadline)
+      : 'a JWT';
+    if (typeof verified === 'string') {
+      const [option, received] = [tenant.keysOption, `kid ${described(kid)}, alg ${described(alg)}`];
+      return this.#refuse(tenant, given, { reason: 'signature', option, expected: verified, received });
     }
     const now = this.clock.epochMs() / 1000;
     const refusal = issuerFailure(verified.payload, issuer) ?? rules(verified, now);
     return refusal === undefined ? verified : this.#refuse(tenant, given, refusal);
   }
 
-  /**
-   * `undefined` where no key has signed the token. Keys are fetched again where they have no key of this `kid`; without `kid`, where
-   * none verified it. Without `kid`, a set with several keys that fit the algorithm verifies no token (OIDC Core §10.1).
-   */
+  /** Where no key verifies the token, keys are fetched again: a new one may have the `kid` of an old one. */
   async #verifySignature(
     tenant: Tenant,
     token: string,
-    kid: string | undefined,
+    hint: KeyHint,
     deadline: Deadline,
-  ): Promise<VerifiedToken | undefined> {
+  ): Promise<VerifiedToken | string> {
     const { algorithms } = loginOf(tenant);
     const keys = await this.provider.keysOf(tenant, deadline);
-    const verified = await verifyToken(token, keys.getKey, algorithms);
-    if (verified !== undefined || (kid !== undefined && keys.kids.has(kid))) {
-      return verified;
-    }
-    const newer = await this.provider.keysOf(tenant, deadline, keys);
-    return newer === keys ? undefined : verifyToken(token, newer.getKey, algorithms);
+    const verified = await verifyToken(token, hint, keys, algorithms);
+    const isFinal = typeof verified !== 'string';
+    const newer = isFinal ? keys : await this.provider.keysOf(tenant, deadline, keys);
+    return newer === keys ? verified : verifyToken(token, hint, newer, algorithms);
   }
 
-  #refuse(tenant: Tenant, { use, isFromProvider = false }: GivenToken, refusal: Refusal): never {
-    const { reason } = refusal;
+  #refuse(tenant: Tenant, { use, nonce, isFromProvider = false }: GivenToken, refusal: Refusal): never {
+    const { reason, option } = refusal;
     const isUnverified = !isFromProvider && (reason === 'signature' || reason === 'algorithm');
-    const message = `the token is refused: ${reason}`;
-    throw this.log.refusal(tenant, NAMES[use], { ...refusal, isUnverified }, { message });
+    const isOfClient = !isFromProvider && nonce === undefined && use !== 'logout_token';
+    // Clients send expired tokens, and tokens of a clock that is ahead, all the time.
+    const isUsual = isOfClient && option === 'login.clockTolerance';
+    const shown = { ...refusal, isUnverified, isWarning: isUsual || option === undefined };
+    throw this.log.refusal(tenant, NAMES[use], shown, { message: `the token is refused: ${reason}` });
   }
 }
 
@@ -147,13 +146,4 @@ function rulesFor({ use, nonce, maxAge }: GivenToken, tenant: Tenant): ClaimsRul
 function missing(option: string, tenantKey: string): never {
   const expected = 'is required to validate this token';
   throw new ConfigurationError([{ path: `login.${option}`, expected }], tenantKey);
-}
-
-/** What an operator reads of a token whose signature cannot be verified. */
-function signatureRefusal(tenant: Tenant, kid: unknown, alg: unknown): Refusal {
-  const { keys } = loginOf(tenant);
-  const kids = keys?.kind === 'jwks' ? keys.jwks.keys.map((key) => key.kid ?? 'none') : undefined;
-  const expected = kids === undefined ? 'a key of this option' : `kid ${described(kids)}`;
-  const received = `kid ${described(kid)}, alg ${described(alg)}`;
-  return { reason: 'signature', option: tenant.keysOption, expected, received };
 }

@@ -1,27 +1,48 @@
-import type { CompactJWSHeaderParameters, CompactVerifyGetKey, JWTPayload } from 'jose';
+import type { CompactJWSHeaderParameters, JWTPayload } from 'jose';
 import { isRecord } from '../model/json-values.js';
 import { parseJson, parseRecord } from '../transport/wire/reply-body.js';
+import type { KeyHint, KeySet } from './key-set.js';
+
+/** Keys that are tried for one token. Anybody can send tokens that none of them verifies, and a `kid` may name 100 keys. */
+const MOST_TRIED = 8;
 
 export interface VerifiedToken {
   header: CompactJWSHeaderParameters;
   payload: JWTPayload;
 }
 
-/** A JWT whose signature the key verifies; `undefined` for any other. `none` and MACs are never among the algorithms. */
+/**
+ * A JWT whose signature a key of the set verifies; for any other, what an operator reads as expected. Where several keys fit, each is
+ * tried if the token names a `kid`, else none (OIDC Core §10.1). `none` and MACs are never among the algorithms.
+ */
 export async function verifyToken(
   token: string,
-  key: CompactVerifyGetKey,
+  hint: KeyHint,
+  { kids, fitting }: KeySet,
   algorithms: readonly string[],
-): Promise<VerifiedToken | undefined> {
+): Promise<VerifiedToken | string> {
   // Loading jose takes 30 ms of CPU time, so it is done when it is first needed.
   const { compactVerify } = await import('jose');
-  try {
-    const { payload, protectedHeader } = await compactVerify(token, key, { algorithms: [...algorithms] });
-    const claims = parseJson(payload);
-    return isRecord(claims) ? { header: protectedHeader, payload: claims } : undefined;
-  } catch {
-    return undefined;
+  const keys = await fitting(hint);
+  if (keys.length === 0) {
+    const isKid = kids.length === 0 || kids.includes(hint.kid ?? 'none');
+    return isKid ? 'a key for this alg' : `kid ${kids.join(' or ')}`;
   }
+  if (keys.length > 1 && hint.kid === undefined) {
+    return `a kid, since ${keys.length} keys fit`;
+  }
+  for (const key of keys.slice(0, MOST_TRIED)) {
+    try {
+      const { payload, protectedHeader } = await compactVerify(token, key, { algorithms: [...algorithms] });
+      const claims = parseJson(payload);
+      return isRecord(claims) ? { header: protectedHeader, payload: claims } : 'claims';
+    } catch {
+      // The next key may have signed it.
+    }
+  }
+  return keys.length === 1
+    ? 'a signature by the key'
+    : `a signature by one of the ${keys.length} keys that fit`;
 }
 
 /** Header or claims of a JWT that is not verified yet: they prove nothing. Empty where they are unreadable. */

@@ -1,7 +1,7 @@
 import { createPrivateKey, KeyObject } from 'node:crypto';
 import * as v from 'valibot';
 import { isRecord } from '../model/json-values.js';
-import { isJwk, isTooLong, TOO_LONG, withLineBreaks } from './key-source.js';
+import { isTooLong, parseJwk, TOO_LONG, withLineBreaks } from './key-source.js';
 import { optionsOf, parsedBy, text } from './value-schemas.js';
 
 /** A parsed private key that signs client assertions (`private_key_jwt`). */
@@ -45,7 +45,8 @@ export interface ParsedKey {
 const privateKey = parsedBy(parseKey);
 
 function parseKey(value: unknown): ParsedKey | string {
-  if ((typeof value === 'string' || isJwk(value)) && isTooLong(value)) {
+  const given = typeof value === 'string' ? value : parseJwk(value);
+  if (given !== undefined && isTooLong(given)) {
     return TOO_LONG;
   }
   const parsed = readKey(value);
@@ -69,10 +70,8 @@ function readKey(value: unknown): ParsedKey | undefined {
     if (typeof value === 'string' && !value.trim().startsWith('{')) {
       return { key: createPrivateKey(withLineBreaks(value.trim())) };
     }
-    const jwk: unknown = typeof value === 'string' ? JSON.parse(value) : value;
-    return isJwk(jwk)
-      ? { key: createPrivateKey({ key: jwk, format: 'jwk' }), kid: jwk['kid'], alg: jwk['alg'] }
-      : undefined;
+    const jwk = parseJwk(typeof value === 'string' ? JSON.parse(value) : value);
+    return jwk && { key: createPrivateKey({ key: jwk, format: 'jwk' }), kid: jwk.kid, alg: jwk.alg };
   } catch {
     return undefined;
   }

@@ -74,8 +74,9 @@ function parseJwks(value: unknown): KeySource | string {
   if (!isRecord(value)) {
     return EXPECTED;
   }
-  const keys: unknown = 'keys' in value ? value['keys'] : [value];
-  if (!Array.isArray(keys) || keys.length === 0 || !keys.every(isJwk)) {
+  const given: unknown = 'keys' in value ? value['keys'] : [value];
+  const keys = Array.isArray(given) ? given.flatMap((jwk) => parseJwk(jwk) ?? []) : [];
+  if (!Array.isArray(given) || keys.length === 0 || keys.length < given.length) {
     return EXPECTED;
   }
   if (keys.length > MOST_KEYS) {
@@ -84,7 +85,7 @@ function parseJwks(value: unknown): KeySource | string {
   if (keys.some(isTooLong)) {
     return TOO_LONG;
   }
-  if (keys.some((key) => 'd' in key || key.kty === 'oct')) {
+  if (keys.some((key) => key.d !== undefined || key.kty === 'oct')) {
     return 'must hold public keys only';
   }
   return { kind: 'jwks', jwks: { keys: keys.map(publicKeyOf) } };
@@ -95,6 +96,9 @@ function publicKeyOf({ kty, use, key_ops, alg, kid, crv, x, y, n, e }: JWK): JWK
   return { kty, use, key_ops, alg, kid, crv, x, y, n, e };
 }
 
-export function isJwk(value: unknown): value is JWK {
-  return isRecord(value) && typeof value['kty'] === 'string';
+/** A JWK without the members that are `null`: some programs write `"d": null` and `"kid": null` into public keys. */
+export function parseJwk(value: unknown): JWK | undefined {
+  const members = isRecord(value) ? Object.entries(value).filter(([, member]) => member !== null) : [];
+  const jwk = Object.fromEntries(members);
+  return typeof jwk['kty'] === 'string' ? (jwk as JWK) : undefined;
 }

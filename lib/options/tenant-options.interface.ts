@@ -92,7 +92,8 @@ export interface ProviderOptions {
   issuer: string;
   /**
    * The provider's public signing key: PEM (SPKI, PKCS#1 or certificate), a JWK or JWKS (object or JSON), or the
-   * URL of a JWKS. A URL is fetched when first needed and kept 10 min. Required without `discovery`.
+   * URL of a JWKS. A URL is fetched when first needed, kept 10 min, and fetched again for a token that no key verifies, at most
+   * once in 30 s. Required without `discovery`.
    */
   keys?: string | JWK | JSONWebKeySet | undefined;
   /**
@@ -105,7 +106,7 @@ export interface ProviderOptions {
   algorithms?: string[] | undefined;
   /** Accepted clock difference in seconds. Default 30. */
   clockTolerance?: number | undefined;
-  /** Claim with the contact e-mail address. Default `email`. */
+  /** Claim with the contact e-mail address, or a list that holds one address. Default `email`. */
   emailClaim?: string | undefined;
   /**
    * Names of the claims that an identity keeps, beside `auth_time` and `acr`. Default: all. Where they do not fit in the identity
@@ -120,7 +121,7 @@ export interface ProviderOptions {
   authorize?: ((identity: ExhibitorIdentity) => boolean | Promise<boolean>) | undefined;
   /**
    * Refuses a login or a bearer token unless `email_verified` is true beside an `email` that is the address taken; userinfo is read
-   * where the token does not say so. Default false: only an explicit `false` is refused.
+   * where the token does not say so. Not with another `emailClaim`. Default false: only one that is there and not true is refused.
    */
   requireVerifiedEmail?: boolean | undefined;
 }
@@ -165,7 +166,7 @@ export interface LoginOptions extends ProviderOptions {
   endSession?: boolean | undefined;
   /** Page to show after the logout at the provider, registered there. It must not change anything: any site can link to it. */
   postLogoutRedirectUri?: string | undefined;
-  /** `client_id`/`azp` values allowed in bearer tokens. Required with `session: 'bearer'`. */
+  /** Clients whose bearer tokens are allowed: their `azp`, else `client_id`, `cid`, `appid`. Required with `session: 'bearer'`. */
   authorizedParties?: string[] | undefined;
 }
 
@@ -173,7 +174,7 @@ export interface LoginOptions extends ProviderOptions {
 export interface BearerLoginOptions extends ProviderOptions {
   /** `aud` of the access tokens. Required, so that no other token of the provider is accepted. */
   audience: { accessToken: string };
-  /** `client_id`/`azp` values allowed in the tokens. */
+  /** Clients whose tokens are allowed: their `azp`, else `client_id`, `cid`, `appid`. */
   authorizedParties: string[];
 }
 

@@ -90,7 +90,7 @@ export class ProblemLog {
     }: LoginFailureDetails & { message?: string } = {},
   ): LoginFailedError {
     this.report(tenant, {
-      cause: `${what} ${reason} ${detail}`,
+      cause: `${what} ${reason} ${detail} ${[option].flat().join()}`,
       options: [option].flat(),
       message: `the ${what} is refused (${reason})${detail === undefined ? '' : `: ${detail}`}`,
       ...values,

@@ -1,4 +1,5 @@
 import { expect } from '@jest/globals';
+import type { JWK } from 'jose';
 import { KEYS } from '../support/provider-keys.js';
 import {
   changes,
@@ -91,6 +92,12 @@ const claims: readonly AcceptedCase[] = [
 
 const userinfo: readonly AcceptedCase[] = [
   {
+    id: '',
+    what: 'an address as a list, verified as .NET writes it',
+    login: { requireVerifiedEmail: true },
+    script: tokens(set({ email: ['pat@example.com'], email_verified: 'True' })),
+  },
+  {
     id: '-scope-userinfo-claims',
     what: 'the e-mail address only in userinfo',
     script: { email: 'userinfo' },
@@ -117,6 +124,14 @@ const keyCases = (): readonly AcceptedCase[] => [
     what: 'no kid, one key',
     login: { keys: { keys: [KEYS.rs256.jwk] } },
     script: tokens({ header: { kid: undefined } }),
+  },
+  {
+    id: '',
+    what: 'the same key twice, and another key of its kid',
+    login: {
+      keys: { keys: [{ ...KEYS.next.jwk, kid: KEYS.rs256.kid }, KEYS.rs256.jwk, KEYS.rs256.jwk] as JWK[] },
+    },
+    script: {},
   },
   {
     what: 'unknown and unreadable keys behind a JWKS URL',

@@ -232,10 +232,25 @@ describe('a back-channel logout', () => {
     },
   );
 
-  it('that is refused is reported to the operator, with the option', async () => {
-    await logOutBy(await start(), set({ aud: 'another-client' }), 400);
-    const line = /^tenant\.login\.clientId: the logout token is refused \(audience\).*aud another-client/;
-    expect([...warnings, ...errors]).toEqual([expect.stringMatching(line)]);
+  it.each<[reason: string, change: TokenChange, line: RegExp]>([
+    ['audience', set({ aud: 'another-client' }), /^tenant\.login\.clientId: .*aud another-client/],
+    ['expired', set({ exp: now() - 60 }), /^tenant\.login\.clockTolerance: .* exp \d+'$/],
+    ['expired', without('exp'), /^tenant: .* nbf none, exp none'$/],
+    ['issued', without('iat'), /^tenant: .* received 'iat none/],
+    ['token_type', { header: { typ: 'at+jwt' } }, /^tenant: .* received 'typ at\+jwt, claims events, jti'$/],
+    ['token_type', without('events'), /^tenant: .* received 'typ logout\+jwt, claims jti'$/],
+    ['token_type', without('jti'), /^tenant: .* received 'typ logout\+jwt, claims events'$/],
+    ['nonce', set({ nonce: 'n' }), /^tenant: .* expected 'no nonce', received 'a nonce'$/],
+    ['subject', without('sub'), /^tenant: .* received 'sub undefined, sid undefined'$/],
+    ['subject', set({ sid: 7 }), /^tenant: .* received 'sub string, sid number'$/],
+    ['signature', { key: KEYS.attacker }, /^tenant\.login\.keys: .* \(unverified: /],
+    ['algorithm', { write: (text) => unsigned(text) }, /^tenant\.login\.algorithms: .* \(unverified: /],
+  ])('that is refused (%s, %#) is a line for the operator', async (reason, change, line) => {
+    clockOf(host.app).skip(60_000, ['now']);
+    await logOutBy(host, change, 400);
+    const lines = [...warnings, ...errors];
+    expect(lines).toEqual([expect.stringMatching(line)]);
+    expect(lines[0]).toContain(`the logout token is refused (${reason}); expected `);
   });
 });
 

@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
 import type { INestApplicationContext } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
+import type { JSONWebKeySet } from 'jose';
 import { Agent } from 'undici';
 import { ExhibitorModule, TokenValidator, type LoginOptions, type TenantOptions } from '../../lib/index.js';
 import { withProvider } from '../login/hosts.js';
@@ -9,7 +10,7 @@ import { COOKIE_SECRET } from '../support/host.js';
 import { pemOf } from '../support/keys.js';
 import { OperatorLines } from '../support/operator-lines.js';
 import { KEYS, sign, signingKey, type SigningKey } from '../support/provider-keys.js';
-import { answers, changes, sends } from '../support/provider-script.js';
+import { answers, changes, sends, type WireReply } from '../support/provider-script.js';
 import { CLIENT_ID, type LoginOverrides, type ScriptedProvider } from '../support/provider.js';
 
 const { rs256, ps256, es256, next, attacker } = KEYS;
@@ -27,6 +28,7 @@ afterEach(async () => {
   app = undefined;
   provider.jwks = PUBLISHED;
   provider.seen.length = 0;
+  provider.otherPaths = {};
   lines.clear();
 });
 
@@ -61,7 +63,8 @@ const expectRefused = (reason: string, key?: SigningKey, tenant?: string): Promi
 const fetches = (): number => provider.count('/connect/jwks');
 const pass = (ms: number): void => app && clockOf(app).skip(ms, ['now']);
 const publish = (...keys: SigningKey[]): void => void (provider.jwks = { keys: keys.map(({ jwk }) => jwk) });
-const withoutKid = (key: SigningKey): SigningKey => ({ ...key, kid: undefined });
+const renamed = (key: SigningKey, kid: string | undefined): SigningKey => ({ ...key, kid });
+const withoutKid = (key: SigningKey): SigningKey => renamed(key, undefined);
 const forged = (index: number | string): SigningKey => ({ ...attacker, kid: `forged-${index}` });
 
 describe('the keys of a URL', () => {
@@ -114,21 +117,30 @@ describe('the keys of a URL', () => {
     await validate();
   });
 
-  it('are fetched again without kid where a signature does not fit, under the same limit', async () => {
-    publish(rs256);
-    await boot();
-    await validate(withoutKid(rs256));
-    await validate(withoutKid(rs256));
-    // A signature that does not fit a known kid is no reason.
-    await expectRefused('signature', { ...attacker, kid: rs256.kid });
-    expect(fetches()).toBe(1);
-    publish(next);
-    await Promise.all([validate(withoutKid(next)), validate(withoutKid(next))]);
-    expect(fetches()).toBe(2);
-    await expectRefused('signature', withoutKid(attacker));
-    await expectRefused('signature', forged(1));
-    expect(fetches()).toBe(2);
-  });
+  it.each<[what: string, kid: string | undefined]>([
+    ['without kid', undefined],
+    ['of a known kid', rs256.kid],
+  ])(
+    'are fetched again for a token %s whose signature does not fit, under the same limit',
+    async (_, kid) => {
+      const named = (key: SigningKey): SigningKey => ({ ...key, kid, jwk: { ...key.jwk, kid } });
+      publish(named(rs256));
+      await boot();
+      await validate(named(rs256));
+      await validate(named(rs256));
+      expect(fetches()).toBe(1);
+      publish(named(next));
+      await Promise.all([validate(named(next)), validate(named(next))]);
+      expect(fetches()).toBe(2);
+      await expectRefused('signature', named(attacker));
+      await expectRefused('signature', forged(1));
+      expect(fetches()).toBe(2);
+      publish(named(rs256));
+      pass(30 * SECOND);
+      await validate(named(rs256));
+      expect(fetches()).toBe(3);
+    },
+  );
 
   it('are not fetched again within 30 s of a failed fetch for an unknown kid', async () => {
     await boot();
@@ -198,6 +210,7 @@ describe('the keys of a URL', () => {
       { kty: 'EC', crv: 'P-256', x: es256.jwk.y, y: es256.jwk.x },
       { kty: 'oct', k: 'AAAA' },
       attacker.privateKey.export({ format: 'jwk' }),
+      { ...attacker.jwk, use: 'enc' },
     ];
     const good = [rs256.jwk, { ...es256.jwk, alg: undefined }];
     await boot();
@@ -272,6 +285,128 @@ describe('the keys of a URL', () => {
       await expect(validateToken(token)).rejects.toMatchObject({ reason });
     }
     expect(fetches()).toBe(0);
+  });
+});
+
+it.each<[what: string, login: LoginOverrides]>([
+  ['keys', {}],
+  ['metadata', { keys: undefined, discovery: true }],
+])('%s are read where the server answers 406 unless Accept names a JWK set', async (_what, login) => {
+  const type = 'application/jwk-set+json';
+  const asked = (reply: WireReply): WireReply => {
+    const { accept = '' } = provider.seen.at(-1)?.headers ?? {};
+    const names = accept.split(', ');
+    const isNamed = names.includes(type) && names.includes('application/json');
+    return isNamed ? { ...reply, headers: { 'content-type': type } } : { ...reply, status: 406, body: '' };
+  };
+  provider.otherPaths = { '/oauth2/jwks': '/connect/jwks' };
+  provider.script = { keys: asked, metadata: asked };
+  await bootWith(login);
+  await validate();
+});
+
+/** The members that programs write where a key has none. */
+const NULLS = { d: null, p: null, q: null, kid: null, alg: null, use: null, key_ops: null, x5c: null };
+const jwkOf = (key: SigningKey, members: object): object => ({ ...key.jwk, ...members });
+const bareOf = ({ jwk: { kid: _kid, alg: _alg, use: _use, ...bare } }: SigningKey): object => bare;
+const ofSameKid = (...keys: SigningKey[]): object[] => keys.map(({ jwk }) => ({ ...jwk, kid: 'same' }));
+const nine = Array.from({ length: 9 }, () => signingKey('ES256'));
+
+describe.each<[where: string, loginWith: (keys: object[]) => LoginOverrides]>([
+  ['a URL', (keys) => ((provider.script = { keys: answers({ keys }) }), {})],
+  ['the options', (keys) => ({ keys: { keys } as JSONWebKeySet })],
+])('a set of %s', (_where, loginWith) => {
+  it.each<[what: string, set: () => object[], accepted: SigningKey[], refused?: SigningKey[]]>([
+    [
+      'the same key twice',
+      () => [rs256.jwk, rs256.jwk, es256.jwk],
+      [rs256, withoutKid(rs256)],
+      [renamed(rs256, es256.kid), attacker],
+    ],
+    [
+      'one key, with alg and without, under one kid',
+      () => [rs256.jwk, jwkOf(rs256, { alg: undefined, use: undefined })],
+      [rs256, { ...rs256, alg: 'PS256' }, withoutKid(rs256)],
+    ],
+    [
+      'one key under two ids',
+      () => [rs256.jwk, jwkOf(rs256, { kid: 'second' })],
+      [rs256, renamed(rs256, 'second'), withoutKid(rs256)],
+      [renamed(rs256, 'third')],
+    ],
+    [
+      'one key in two spellings of its exponent',
+      () => [rs256.jwk, jwkOf(rs256, { e: 'AAEAAQ', kid: 'padded' })],
+      [rs256, renamed(rs256, 'padded'), withoutKid(rs256)],
+    ],
+    [
+      'two keys of one kid',
+      () => ofSameKid(rs256, next),
+      [renamed(rs256, 'same'), renamed(next, 'same')],
+      [renamed(attacker, 'same'), withoutKid(rs256), renamed(rs256, 'other')],
+    ],
+    [
+      'keys of several types under one kid',
+      () => ofSameKid(es256, rs256, next),
+      [es256, rs256, next].map((key) => renamed(key, 'same')),
+      [renamed(attacker, 'same')],
+    ],
+    ['one key without kid', () => [bareOf(rs256)], [rs256, withoutKid(rs256), ps256], [attacker]],
+    ['one key without kid, twice', () => [bareOf(rs256), bareOf(rs256)], [rs256, withoutKid(rs256)]],
+    [
+      'two keys without kid',
+      () => [bareOf(rs256), bareOf(next)],
+      [],
+      [rs256, withoutKid(rs256), withoutKid(next)],
+    ],
+    ['a key with members that are null', () => [jwkOf(rs256, NULLS)], [rs256, withoutKid(rs256)]],
+    [
+      // Anybody can send tokens that all of them must refuse.
+      'nine keys of one kid, of which eight are tried',
+      () => ofSameKid(...nine),
+      nine.slice(0, 8).map((key) => renamed(key, 'same')),
+      nine.slice(8).map((key) => renamed(key, 'same')),
+    ],
+  ])('with %s', async (_what, set, accepted, refused = []) => {
+    await bootWith(loginWith(set()));
+    for (const key of accepted) {
+      await validate(key);
+    }
+    for (const key of refused) {
+      await expectRefused('signature', key);
+    }
+  });
+
+  it.each<[what: string, set: () => object[], key: SigningKey, line: string]>([
+    [
+      'names the kid',
+      () => [rs256.jwk],
+      attacker,
+      `'kid ${rs256.kid}', received 'kid ${attacker.kid}, alg RS256'`,
+    ],
+    [
+      'names no kid that is in the set',
+      () => [rs256.jwk],
+      renamed(attacker, rs256.kid),
+      "'a signature by the key', ",
+    ],
+    [
+      'counts keys of one kid',
+      () => ofSameKid(rs256, next),
+      renamed(attacker, 'same'),
+      "'a signature by one of the 2 keys that fit', ",
+    ],
+    ['asks for a kid', () => [rs256.jwk, next.jwk], withoutKid(rs256), "'a kid, since 2 keys fit', "],
+    [
+      'asks for a key of the alg',
+      () => [rs256.jwk],
+      { ...rs256, alg: 'PS256' },
+      "'a key for this alg', received 'kid ",
+    ],
+  ])('that verifies no token: the line %s', async (_what, set, key, line) => {
+    await bootWith(loginWith(set()));
+    await expectRefused('signature', key);
+    expect(lines.all).toEqual([expect.stringContaining(`(signature); expected ${line}`)]);
   });
 });
 

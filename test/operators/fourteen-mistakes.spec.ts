@@ -380,8 +380,46 @@ describe('a refused ID token or code', () => {
       claims({ exp: 1_000 }),
       /^tenants\.acme\.login\.clockTolerance: .*\(expired\); .* received 'iat \d+, nbf none, exp 1000'$/,
     ],
+    [
+      'an issuer in a list',
+      { claims: (all) => void (all['iss'] = [all['iss']]) },
+      /\(issuer\); expected '(http:\S+)', received '\["\1"\]'$/,
+    ],
+    [
+      'no sub',
+      claims({ sub: undefined }),
+      /^tenants\.acme: .*\(subject\); expected 'sub as text', received 'sub none'$/,
+    ],
+    [
+      'another nonce, which is not shown',
+      claims({ nonce: 'of-another' }),
+      /^tenants\.acme: .*\(nonce\); expected 'the nonce of this login', received 'another text'$/,
+    ],
+    ['no nonce', claims({ nonce: undefined }), /\(nonce\); expected '.*', received 'none'$/],
+    [
+      'an access token',
+      { header: { typ: 'at+jwt' } },
+      /^tenants\.acme: .*\(token_type\); expected 'an ID token', received 'typ at\+jwt, claims nonce, at_hash'$/,
+    ],
+    [
+      'a time that is text',
+      claims({ exp: '4000000000' }),
+      /^tenants\.acme: .*\(expired\); .* exp another text'$/,
+    ],
+    [
+      'no iat',
+      claims({ iat: undefined }),
+      /^tenants\.acme: .*\(issued\); .* received 'iat none, nbf none, exp \d+'$/,
+    ],
   ])('says what was expected and what arrived: %s', async (_, backToken, line) => {
     expect(await refusedAs({}, { backToken })).toEqual([expect.stringMatching(line)]);
+  });
+
+  it('names the userinfo endpoint where it answers for another user, who is not shown', async () => {
+    const script = { email: 'userinfo', userinfo: changes({ sub: 'mallory' }) } as const;
+    const line =
+      /^tenants\.acme\.authUrl: .*\(subject\).* expected 'userinfo of the sub of the token', received 'userinfo of another text'$/;
+    expect(await refusedAs({}, script)).toEqual([expect.stringMatching(line)]);
   });
 
   it('names the metadata where what it gives as token endpoint answers no OAuth error', async () => {
@@ -390,6 +428,11 @@ describe('a refused ID token or code', () => {
     const script = { metadata, token: answers({}, 400) };
     const line = expect.stringMatching(/^tenants\.acme\.login\.discovery: /);
     expect(await refusedAs({ discovery: true }, script)).toEqual([line]);
+  });
+
+  it('is a line for the ID token that a browser brings from a provider whose clock is behind, too', async () => {
+    const front = await refusedAs({ responseType: 'code id_token' }, { frontToken: claims({ exp: 1_000 }) });
+    expect(front).toEqual([expect.stringMatching(/^tenants\.acme\.login\.clockTolerance: .*\(expired\)/)]);
   });
 
   it('is marked as unverified where the browser delivered it and no key has signed it', async () => {

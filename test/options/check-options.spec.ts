@@ -282,6 +282,8 @@ describe('the options', () => {
     ],
     ['tenant.login.keys', privateKey.export({ format: 'jwk' }), ONLY_PUBLIC],
     ['tenant.login.keys', { kty: 'oct', k: 'c2VjcmV0' }, ONLY_PUBLIC],
+    ['tenant.login.keys', { keys: [JWK, { ...JWK, d: '' }] }, ONLY_PUBLIC],
+    ['tenant.login.keys', { keys: [JWK, null] }, NO_KEY],
     [
       'tenant.login.keys',
       '-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----',
@@ -460,7 +462,10 @@ describe('an option of several forms', () => {
       [
         PEM,
         publicKey.export({ type: 'pkcs1', format: 'pem' }),
-        ...[JWK, { keys: [JWK] }].flatMap((keys) => [keys, JSON.stringify(keys)]),
+        ...[JWK, { keys: [JWK] }, { ...JWK, d: null, kid: null }].flatMap((keys) => [
+          keys,
+          JSON.stringify(keys),
+        ]),
         'https://login.example/jwks?version=2',
       ],
     ],
