@@ -1,13 +1,14 @@
 import { Inject, Injectable } from '@nestjs/common';
 import type { JWTPayload } from 'jose';
-import { LoginFailedError, type LoginFailureReason } from '../errors/login-failed.error.js';
+import { LoginFailedError } from '../errors/login-failed.error.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import { isContactEmail } from '../model/path-parameters.js';
 import type { LoginSettings } from '../options/tenant-settings.js';
+import type { Refusal } from '../problems/problem.interface.js';
 import { ProblemLog } from '../problems/problem-log.service.js';
 import { loginOf, type Tenant } from '../tenants/tenant.js';
 import type { Deadline } from '../time/deadline.js';
-import { described } from './check-claims.js';
+import { described, formOf, isText } from './check-claims.js';
 import { OpenIdProvider } from './openid-provider.service.js';
 
 /** Of a token or of userinfo. */
@@ -37,39 +38,52 @@ export class UserInfo {
   ): Promise<VerifiedUser> {
     const rules = loginOf(tenant);
     const subject = String(token.sub);
-    const inToken = contactEmail([token], rules);
+    const own = contactEmail([token], rules);
     // Userinfo may have the address, or say that it is verified. It cannot overrule `email_verified: false` of the token.
-    const isNeeded = inToken === undefined || (!isDenied(token) && isUnconfirmed([token], inToken, rules));
+    const isNeeded = own === undefined || (verdict(token) !== false && isUnconfirmed([token], own, rules));
     const url = isNeeded ? await this.provider.findUrl(tenant, 'userinfo', deadline) : undefined;
     const headers = { authorization: `Bearer ${accessToken}` };
     const userinfo: Claims =
       url === undefined ? {} : await this.provider.get(tenant, 'userinfo', url, deadline, headers);
-    const refusal = (reason: LoginFailureReason): LoginFailedError =>
-      new LoginFailedError(reason, `the token is refused: ${reason}`, { tenant: tenant.key });
     // OIDC Core §5.3.2.
     if (url !== undefined && userinfo['sub'] !== subject) {
-      throw new LoginFailedError('subject', 'userinfo names another subject', { tenant: tenant.key });
+      const received = `userinfo of ${formOf(userinfo['sub'])}`;
+      const refusal: Refusal = { reason: 'subject', expected: 'userinfo of the sub of the token', received };
+      return this.#refuse(tenant, refusal, tenant.endpointOption('userinfo'));
     }
     const sources = [token, userinfo];
     const email = contactEmail(sources, rules);
     if (email === undefined) {
       // The provider sends none to this client, or this account has none.
-      this.log.report(tenant, {
-        cause: 'email_missing',
-        options: ['login.scope', 'login.emailClaim'],
-        message:
-          'a user is refused (email_missing): neither the token nor userinfo has an address that can be looked up',
-        expected: `claim ${rules.emailClaim}, which the provider sends to this client`,
-        received: `claims ${described(Object.keys({ ...token, ...userinfo }))}`,
-      });
-      throw refusal('email_missing');
+      return this.#refuse(tenant, missingEmail(sources, rules), 'login.scope', 'login.emailClaim');
     }
     // After the address: Keycloak sends `email_verified: false` without one.
-    if (sources.some(isDenied) || isUnconfirmed(sources, email, rules)) {
-      throw refusal('email_unverified');
+    if (sources.some((one) => verdict(one) === false) || isUnconfirmed(sources, email, rules)) {
+      const [ofToken, ofUserinfo] = sources.map((source) => described(source['email_verified']));
+      const received = `token ${ofToken}, userinfo ${ofUserinfo}`;
+      const expected = 'email_verified true beside this email';
+      const refusal: Refusal = { reason: 'email_unverified', expected, received };
+      const options = rules.requireVerifiedEmail ? ['login.requireVerifiedEmail'] : [];
+      return this.#refuse(tenant, refusal, ...options);
     }
     return { subject, email, claims: userClaims(token, userinfo) };
   }
+
+  #refuse(tenant: Tenant, { reason, expected, received }: Refusal, ...options: string[]): never {
+    const message = `a user is refused (${reason}) by the claims of token and userinfo`;
+    const problem = { cause: `user ${reason}`, options, message, expected, received };
+    this.log.report(tenant, { ...problem, isWarning: options.length === 0 });
+    throw new LoginFailedError(reason, `the token is refused: ${reason}`, { tenant: tenant.key });
+  }
+}
+
+/** Addresses are not shown: of a claim that is there, its form. */
+function missingEmail(sources: readonly Claims[], { emailClaim: name }: LoginSettings): Refusal {
+  const forms = sources.flatMap((claims) => (Object.hasOwn(claims, name) ? formOf(claims[name]) : []));
+  const names = [...new Set(sources.flatMap(Object.keys))].join(', ');
+  const received = `${forms.length === 0 ? '' : `${name} as ${forms.join(', ')}, of the `}claims ${names}`;
+  const expected = `claim ${name}, which the provider sends to this client, as one address`;
+  return { reason: 'email_missing', expected, received };
 }
 
 /** The contact e-mail address of the first source that has one, unchanged. One that cannot be looked up counts as none. */
@@ -77,19 +91,29 @@ export function contactEmail(
   sources: readonly Claims[],
   { emailClaim }: Pick<LoginSettings, 'emailClaim'>,
 ): string | undefined {
-  return sources.map((claims) => claims[emailClaim]).find(isContactEmail);
+  return sources.flatMap((claims) => addressOf(claims[emailClaim]) ?? [])[0];
 }
 
-/** `email_verified: true` is about the `email` of the same source (OIDC Core §5.1), and about no other address. */
+/** The address of a claim. Directories with several values write a list: where all are one address, it is that. */
+function addressOf(claim: unknown): string | undefined {
+  const [address, ...others]: unknown[] = Array.isArray(claim) ? claim : [claim];
+  return isContactEmail(address) && others.every((other) => other === address) ? address : undefined;
+}
+
+/** A yes is about the `email` of the same source (OIDC Core §5.1), and about no other address. */
 function isUnconfirmed(sources: readonly Claims[], address: string, rules: LoginSettings): boolean {
-  const isVerified = ({ email, email_verified: flag }: Claims): boolean =>
-    email === address && (flag === true || flag === 'true');
-  return rules.requireVerifiedEmail && !sources.some(isVerified);
+  const confirms = (one: Claims): boolean => addressOf(one['email']) === address && verdict(one) === true;
+  return rules.requireVerifiedEmail && !sources.some(confirms);
 }
 
-/** `email_verified: false`, which no other source overrules. Some providers send it as a string. */
-function isDenied({ email_verified: flag }: Claims): boolean {
-  return String(flag) === 'false';
+/** Whether `email_verified` says yes; `undefined` where it says nothing. User stores of .NET write `"True"`, `"False"` and lists. */
+function verdict({ email_verified: flag }: Claims): boolean | undefined {
+  if (flag === undefined || flag === null || flag === '') {
+    return undefined;
+  }
+  const flags: unknown[] = Array.isArray(flag) ? flag : [flag];
+  const isYes = (one: unknown): boolean => one === true || (isText(one) && one.toLowerCase() === 'true');
+  return flags.length > 0 && flags.every(isYes);
 }
 
 /** Claims that describe the token, not the user: of any JWT (RFC 7519 §4.1), and of an ID token (OIDC Core §2). */
@@ -104,9 +128,10 @@ const AUTHENTICATION_CLAIMS = ['auth_time', 'acr', 'amr'];
  * taken from the token alone. `email_verified` is only taken from a source whose `email` is taken.
  */
 function userClaims(token: Claims, userinfo: Claims): Claims {
-  const { email }: Claims = { ...userinfo, ...token };
+  const emailOf = ({ email }: Claims): unknown => addressOf(email) ?? email;
+  const email = emailOf({ ...userinfo, ...token });
   const usable = (source: Claims): Claims =>
-    source['email'] === email ? source : without(['email_verified'], source);
+    emailOf(source) === email ? source : without(['email_verified'], source);
   const ofPerson = without(AUTHENTICATION_CLAIMS, userinfo);
   return without([...JWT_CLAIMS, ...ID_TOKEN_CLAIMS], { ...usable(ofPerson), ...usable(token) });
 }

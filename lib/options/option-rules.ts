@@ -98,6 +98,11 @@ function loginRules(login: LoginSettings, session: ExhibitorSettings['session'])
       'login.issuer',
       'must be an https URL without a query (http only for loopback hosts) with discovery',
     ],
+    [
+      login.requireVerifiedEmail && login.emailClaim !== 'email',
+      'login.requireVerifiedEmail',
+      "must be false with another emailClaim than 'email': email_verified is about the claim email only",
+    ],
     [inBrowser && clientId === undefined, 'login.clientId', 'is required'],
     [inBrowser && redirectUri === undefined, 'login.redirectUri', 'is required'],
     [

@@ -19,6 +19,7 @@ import { clockOf } from '../support/clock.js';
 import { AUDIENCE, useFrontDoor } from '../support/front-door.js';
 import { COOKIE_SECRET, startHost, type Host, type HostKind } from '../support/host.js';
 import type { OtherOptions, TenantsOption } from '../support/module-options.js';
+import { OperatorLines } from '../support/operator-lines.js';
 import { KEYS } from '../support/provider-keys.js';
 import { loadSnippets } from '../support/snippets.js';
 import { publicPemOf } from '../support/sandbox.js';
@@ -87,6 +88,10 @@ const ACCEPTED: readonly [what: string, overrides: JWTPayload, typ: string][] = 
   ['with several audiences', { aud: ['other', AUDIENCE] }, AT],
   ['of another client that is allowed', { azp: 'portal-app' }, AT],
   ['that names its client as client_id', { azp: undefined, client_id: 'portal-app' }, AT],
+  ['that names its client as cid', { azp: null, cid: 'portal-app' } as JWTPayload, AT],
+  ['that names its client as appid', { azp: undefined, appid: 'portal-app' }, AT],
+  ['whose azp is allowed, whatever the others', { client_id: 'x', cid: 'x', appid: 'x' }, AT],
+  ['with its address as a list', { email: ['sam.several@example.com'], email_verified: ['True'] }, AT],
   ['with a nonce, where its typ says what it is', { nonce: 'x' }, AT],
   ['that expired within the tolerance', { exp: now() - 5 }, AT],
 ];
@@ -99,6 +104,10 @@ const REFUSED: readonly [reason: string, what: string, overrides: JWTPayload, ty
   ['audience', 'without audience', { aud: undefined }, AT],
   ['audience', 'of a client that is not allowed', { azp: 'stranger' }, AT],
   ['audience', 'of no client', { azp: undefined }, AT],
+  ['audience', 'whose azp is not allowed, whatever the others', { azp: 'x', client_id: 'portal-app' }, AT],
+  ['audience', 'whose cid is not allowed', { azp: undefined, cid: 'x', appid: 'portal-app' }, AT],
+  ['audience', 'whose appid is not allowed', { azp: undefined, appid: 'x' }, AT],
+  ['audience', 'whose client is a list', { azp: ['portal-app'] }, AT],
   ['audience', 'that is an ID token of a login', { aud: 'acme-web', azp: undefined, nonce: 'n' }, 'JWT'],
   ['subject', 'without subject', { sub: undefined }, AT],
   ['expired', 'that expired', { exp: now() - 60 }, AT],
@@ -108,11 +117,13 @@ const REFUSED: readonly [reason: string, what: string, overrides: JWTPayload, ty
   ['token_type', 'that is an ID token for the same audience', { nonce: 'x' }, ''],
   ['token_type', 'that is an ID token by its typ JWT and at_hash', { at_hash: 'x' }, 'JWT'],
   ['email_unverified', 'with an unverified address', { email_verified: false }, AT],
-  ['email_unverified', 'with an unverified address, as text', { email_verified: 'false' }, AT],
+  ['email_unverified', 'with an unverified address, as text', { email_verified: 'False' }, AT],
+  ['email_unverified', 'with an unverified address, as a number', { email_verified: 0 }, AT],
 ];
 
 describe("session: 'bearer'", () => {
   let host: Host;
+  let minutes = 0;
   beforeAll(async () => {
     host = await start(() => ({ http: { attempts: 1 } }));
   });
@@ -166,6 +177,61 @@ describe("session: 'bearer'", () => {
     expect(bodyOf(reply)['message']).toBe(`the token is refused: ${reason}`);
   });
 
+  it.each<[reason: string, what: string, overrides: JWTPayload, typ: string, line: RegExp]>([
+    [
+      'token_type',
+      'an ID token',
+      { nonce: 'x', at_hash: 'x' },
+      'JWT',
+      /^tenant: .* 'typ JWT, claims nonce, at_hash'$/,
+    ],
+    ['subject', 'no sub', { sub: undefined }, AT, /^tenant: .* received 'sub none'$/],
+    ['expired', 'no exp', { exp: undefined }, AT, /^tenant: .* exp none'$/],
+    [
+      'audience',
+      'a client in a list',
+      { azp: ['portal-app'] },
+      AT,
+      /\.login\.authorizedParties: .* 'azp \["portal-app"\]'$/,
+    ],
+    [
+      'audience',
+      'a client by its appid',
+      { azp: undefined, appid: 'x' },
+      AT,
+      /expected 'appid .* received 'appid x'$/,
+    ],
+    [
+      'audience',
+      'no client',
+      { azp: undefined },
+      AT,
+      /expected 'azp portal-spa or portal-app', received 'azp none'$/,
+    ],
+    [
+      'email_unverified',
+      'a flag',
+      { email_verified: 0 },
+      AT,
+      /^tenant: .* received 'token number 0, userinfo none'$/,
+    ],
+  ])('tells the operator why (%s) it refuses %s', async (reason, _what, overrides, typ, line) => {
+    const lines = new OperatorLines();
+    minutes += 1;
+    clockOf(host.app).skip(minutes * 60_000, ['now']);
+    host.app.useLogger(lines);
+    expectRefused(await visit(host, '/me', await door.mint(overrides, { typ })), reason);
+    expect(lines.all).toEqual([expect.stringMatching(line)]);
+  });
+
+  it('tells the operator nothing of tokens that have expired, which clients send all the time', async () => {
+    const lines = new OperatorLines();
+    host.app.useLogger(lines);
+    expectRefused(await visit(host, '/me', await door.mint({ iat: undefined, exp: now() - 60 })), 'expired');
+    expectRefused(await visit(host, '/me', await door.mint({ iat: now() + 60 })), 'issued');
+    expect(lines.all).toEqual([]);
+  });
+
   it('refuses a token that another key signed, no key or a MAC, that was changed, or that is none', async () => {
     const { privateKey } = KEYS.attacker;
     const [header, , signature] = (await door.mint()).split('.');
@@ -211,7 +277,9 @@ describe("session: 'bearer'", () => {
     ['subject', { ...SAM, sub: 'somebody.else' }],
     ['email_missing', { sub: 'sam.several' }],
     ['email_missing', { ...SAM, email: `x/../${SAM.email}` }],
+    ['email_missing', { ...SAM, email: [SAM.email, 'x@example.com'] }],
     ['email_unverified', { ...SAM, email_verified: false }],
+    ['email_unverified', { ...SAM, email_verified: [true, 'False'] }],
     ['provider', 401],
   ])('refuses for the reason %s when userinfo answers %j', async (reason, answer) => {
     expectRefused(await visit(host, '/me', await mintMailless(answer)), reason);

@@ -187,7 +187,7 @@ const USERINFO: readonly [reason: Reason, what: string, change: ReplyChange, id?
   ['subject', 'of another person', changes({ sub: 'mallory' }), '-userinfo-invalid-sub'],
   ['subject', 'without sub', changes({ sub: undefined })],
   ['email_unverified', 'with an unverified address', changes({ email_verified: false })],
-  ['email_unverified', 'with an unverified address, as text', changes({ email_verified: 'false' })],
+  ['email_unverified', 'with an unverified address, as .NET writes it', changes({ email_verified: 'False' })],
   ...MALFORMED.map(([what, change]) => ['provider', what, change] as [Reason, string, ReplyChange]),
 ];
 
@@ -195,6 +195,7 @@ const PERSON: readonly RefusedCase[] = [
   ...tokenCases('backToken', [
     ['email_unverified', 'an unverified address', set({ email_verified: false })],
     ['email_unverified', 'an unverified address, as text', set({ email_verified: 'false' })],
+    ['email_unverified', 'an address with contradicting flags', set({ email_verified: [true, 'False'] })],
   ]),
   { what: 'no e-mail address anywhere', reason: 'email_missing', script: { email: 'nowhere' } },
   {
@@ -205,7 +206,7 @@ const PERSON: readonly RefusedCase[] = [
   {
     what: 'an e-mail claim that is not text',
     reason: 'email_missing',
-    script: { email: 'nowhere', userinfo: changes({ email: ['pat@example.com'] }) },
+    script: { email: 'nowhere', userinfo: changes({ email: ['pat@example.com', 'kim@example.com'] }) },
   },
 ];
 
