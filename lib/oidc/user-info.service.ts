@@ -1,6 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
 import type { JWTPayload } from 'jose';
-import { LoginFailedError } from '../errors/login-failed.error.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import { isContactEmail } from '../model/path-parameters.js';
 import type { LoginSettings } from '../options/tenant-settings.js';
@@ -69,11 +68,10 @@ export class UserInfo {
     return { subject, email, claims: userClaims(token, userinfo) };
   }
 
-  #refuse(tenant: Tenant, { reason, expected, received }: Refusal, ...options: string[]): never {
-    const message = `a user is refused (${reason}) by the claims of token and userinfo`;
-    const problem = { cause: `user ${reason}`, options, message, expected, received };
-    this.log.report(tenant, { ...problem, isWarning: options.length === 0 });
-    throw new LoginFailedError(reason, `the token is refused: ${reason}`, { tenant: tenant.key });
+  #refuse(tenant: Tenant, refusal: Refusal, ...option: string[]): never {
+    const detail = 'by the claims of token and userinfo';
+    const shown = { ...refusal, option, detail, isWarning: option.length === 0 };
+    throw this.log.refusal(tenant, 'user', shown, { message: `the token is refused: ${refusal.reason}` });
   }
 }
 
