@@ -12,6 +12,7 @@ export interface FailedRequest extends SentRequest {
   message: string;
   /** Where no connection was made: `ENOTFOUND`. */
   errorCode?: string | undefined;
+  suspect?: 'process' | 'dispatcher' | 'either' | undefined;
   status?: number | undefined;
   /** The reply is larger than `http.maxResponseBytes`. */
   isTooLarge?: boolean | undefined;
@@ -26,13 +27,16 @@ const UNSIGNED =
  * where something else answers. `undefined` for failures of a service that was reached.
  */
 export function addressProblem(tenant: EndpointPaths, failed: FailedRequest): Problem | undefined {
-  const { operation, why, message, errorCode, status, isTooLarge } = failed;
+  const { operation, why, message, errorCode, suspect, status, isTooLarge } = failed;
   const option = addressOption(tenant, operation);
-  // There never was a connection: a wrong host, a port without a server, a certificate of another host.
+  // There never was a connection: a wrong host, a port without a server, a certificate of another host, a proxy that refuses.
   if (why === 'unreached') {
+    const address = suspect === undefined || suspect === 'either' ? [option] : [];
+    const options =
+      suspect === 'dispatcher' || suspect === 'either' ? [...address, 'http.dispatcher'] : address;
     return {
-      cause: `${option} unreached`,
-      options: [option],
+      cause: `${options.join()} unreached`,
+      options,
       message: `no connection to ${shownUrl(failed.url)}: ${errorCode ?? message}`,
     };
   }

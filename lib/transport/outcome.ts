@@ -22,8 +22,10 @@ export interface Failed {
   status?: number | undefined;
   /** {@link Clock.now} when the request was sent; `undefined` where it was not, or where an interceptor of the host was the last. */
   sentAt?: number | undefined;
-  /** Of Node or undici, of an `unreached` service: `ENOTFOUND`. */
+  /** Why a service is `unreached`, by the code of Node or undici: `ENOTFOUND`. */
   errorCode?: string | undefined;
+  /** What is wrong there, if it is not the address: this process or machine, a proxy of `http.dispatcher`, or `either` of the two. */
+  suspect?: 'process' | 'dispatcher' | 'either' | undefined;
   /** A `malformed` reply is larger than `http.maxResponseBytes`. */
   isTooLarge?: boolean;
   /** What an interceptor of the host threw; as `cause` where it may be passed on. */
@@ -34,7 +36,7 @@ export interface Failed {
 /**
  * Why there is no usable reply.
  *
- * - `unreached`: no connection was made. No status.
+ * - `unreached`: no connection was made, or TLS was not done on it. No status.
  * - `reset`: the connection was closed before the head of a reply: most likely it was closing already, and the request was not
  *   read. No status.
  * - `cut`: the reply was cut short, or its head is no HTTP, which leaves it without a status.
@@ -75,7 +77,7 @@ export function isFinal(outcome: Outcome): outcome is Answered {
  * @param hadTime of a call that is `over`: its time was up, about a whole `attemptTimeout` after it had sent the request
  */
 export function isUnanswered(outcome: Outcome, operation: Operation, hadTime: boolean): boolean {
-  if (outcome.kind === 'answered' || outcome.status !== undefined) {
+  if (outcome.kind === 'answered' || outcome.status !== undefined || outcome.suspect === 'process') {
     return false;
   }
   const { why } = outcome;

@@ -204,9 +204,11 @@ export class RequestAttempts {
       return log.hostError({ option: 'axios' }, thrown, code, message, { ...details, cause });
     }
     const { operation, url } = this.request;
-    const problem =
-      outcome.kind === 'failed' ? addressProblem(tenant, { operation, url, ...outcome }) : undefined;
-    log.report(tenant, problem ?? partnerProblem(operation, message));
+    const isFailed = outcome.kind === 'failed';
+    const problem = isFailed ? addressProblem(tenant, { operation, url, ...outcome }) : undefined;
+    // A limit of the process is one problem of all tenants.
+    const suspected = isFailed && outcome.suspect === 'process' ? undefined : tenant;
+    log.report(suspected, problem ?? partnerProblem(operation, message));
     return new ExhibitorError(code, message, details);
   }
 

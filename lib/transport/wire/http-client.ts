@@ -6,7 +6,7 @@ import { Agent, buildConnector, Client, type Dispatcher } from 'undici';
 import type { Clock } from '../../time/clock.js';
 import type { Deadline } from '../../time/deadline.js';
 import type { Failed, Outcome } from '../outcome.js';
-import { networkFailure } from './network-errors.js';
+import { NetworkErrors } from './network-errors.js';
 import { drop, parseBody, readBody, ReplyTurns, TOO_LARGE, unpack, UnreadableBody } from './reply-body.js';
 
 /** One request, without retries. */
@@ -42,6 +42,7 @@ export class HttpClient {
   readonly #connector = new Connector();
   readonly #agent = new Agent({ connect: this.#connector.connect });
   readonly #turns = new ReplyTurns();
+  readonly #errors = new NetworkErrors();
 
   constructor(private readonly clock: Clock) {}
 
@@ -81,6 +82,7 @@ export class HttpClient {
 
   /** Closes our connections; the dispatchers of hosts stay open. */
   close(): Promise<void> {
+    this.#errors.close();
     this.#connector.close();
     return this.#agent.destroy();
   }
@@ -109,10 +111,14 @@ export class HttpClient {
         drop(received.body);
         return stopped('over', sent);
       }
+      if (received.statusCode === 407 && dispatcher !== undefined) {
+        drop(received.body);
+        throw new Error('Proxy (407)');
+      }
       sent.status = received.statusCode;
       return await this.#read(received, request, sent);
     } catch (error) {
-      return networkFailure(error, sent);
+      return this.#errors.failure(error, sent, dispatcher && origin);
     } finally {
       void fresh?.destroy();
     }
