@@ -5,7 +5,7 @@ import type { ProblemLog } from '../problems/problem-log.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import type { Clock } from '../time/clock.js';
 import type { Deadline } from '../time/deadline.js';
-import { parseRetryAfter, waitBeforeRetry } from './limits/retry-policy.js';
+import { parseDate, parseRetryAfter, waitBeforeRetry } from './limits/retry-policy.js';
 import type { RequestLimits } from './limits/tenant-limits.js';
 import {
   causeOf,
@@ -70,7 +70,7 @@ export class RequestAttempts {
         const { status, body, sentAt } = outcome;
         return { status, body, sentAt };
       }
-      const retryAfterMs = parseRetryAfter(retryAfterOf(outcome), clock.epochMs());
+      const retryAfterMs = retryAfterOf(outcome, clock.epochMs());
       const wait = waitBeforeRetry({
         outcome,
         attempt,
@@ -225,8 +225,10 @@ export class RequestAttempts {
   }
 }
 
-function retryAfterOf(outcome: Outcome): string | undefined {
-  return outcome.kind === 'answered' ? outcome.headers['retry-after'] : undefined;
+/** A date counts by the clock of the service, which may differ from ours. */
+function retryAfterOf(outcome: Outcome, epochMs: number): number | undefined {
+  const { 'retry-after': value, date } = outcome.kind === 'answered' ? outcome.headers : {};
+  return parseRetryAfter(value, parseDate(date) || epochMs);
 }
 
 /** Largest accepted reply in bytes, compressed and decompressed. */

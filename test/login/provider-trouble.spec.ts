@@ -84,6 +84,23 @@ describe('a failing provider', () => {
     },
   );
 
+  it('may refuse a code or userinfo with half a body: its status tells', async () => {
+    const half = (status: number) => sends({ status, fault: 'cut' });
+    for (const script of [{ token: half(400) }, { email: 'userinfo', userinfo: half(403) }] as const) {
+      const { visitor, arrival } = await arrive(host);
+      provider.script = script;
+      expectRefusal(await toHost(visitor, arrival), 'provider');
+      expect(redemptionsOf(arrival)).toBe(1);
+    }
+    const later = sends({
+      status: 429,
+      headers: { 'retry-after': '7', 'content-length': '99' },
+      fault: 'cut',
+    });
+    const reply = await meet({ token: later }, 503, 'rate_limited');
+    expect(reply.headers.get('retry-after')).toBe('7');
+  });
+
   it.each(troubles)('answers every userinfo request with %s', async (_, status, code, userinfo) => {
     const asked = provider.count('/connect/userinfo');
     // With another attempt left, an attempt without a reply ends before the deadline.

@@ -1,5 +1,6 @@
 import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync } from 'node:zlib';
 import { createServer } from 'node:net';
+import { PassThrough, Readable } from 'node:stream';
 import type { ServerResponse } from 'node:http';
 import { describe, expect, it } from '@jest/globals';
 import { isExhibitorError } from '../../lib/index.js';
@@ -18,21 +19,35 @@ async function replying(write: (response: ServerResponse) => void, http = {}): P
 
 const JSON_TYPE = 'application/json';
 /** Replies with these headers and this body, without a change. */
-const sending = (body: string | Buffer, headers: Record<string, string> = {}, status = 200, http = {}) =>
-  replying(
-    (response) => response.writeHead(status, { 'content-type': JSON_TYPE, ...headers }).end(body),
-    http,
-  );
+const sending = (
+  body: string | Buffer,
+  headers: Record<string, string | string[]> = {},
+  status = 200,
+  http = {},
+) =>
+  replying((response) => {
+    const all = new Map(Object.entries({ 'content-type': JSON_TYPE, ...headers }));
+    response.setHeaders(all).writeHead(status).end(body);
+  }, http);
 const malformed = { code: 'malformed_response', status: 200, attempts: 1 };
 
 const PAGE = { data: [{ name: 'Zoë & Söhne' }] };
 const text = JSON.stringify(PAGE);
 
 describe('a reply', () => {
-  it.each([
+  it.each<[string | string[], Buffer]>([
     ['gzip', gzipSync(text)],
     ['deflate', deflateSync(text)],
     ['GZIP', gzipSync(text)],
+    ['x-gzip', gzipSync(text)],
+    ['deflate', deflateRawSync(text)],
+    ['deflate, gzip', gzipSync(deflateRawSync(text))],
+    ['gzip, utf-8', gzipSync(text)],
+    [['gzip', 'gzip'], gzipSync(text)],
+    ...['', ',', 'utf-8', 'UTF-8', 'none', 'application/json', 'br'].map((none): [string, Buffer] => [
+      none,
+      Buffer.from(text),
+    ]),
     ['identity', Buffer.from(text)],
     ['identity', Buffer.from(`\uFEFF${text}`)],
   ])('is decompressed, and may begin with a byte order mark: %s', async (encoding, packed) => {
@@ -44,7 +59,7 @@ describe('a reply', () => {
   it.each([
     ['an encoding nobody asked for', 'br', brotliCompressSync(text)],
     ['a body that is not what its encoding says', 'gzip', Buffer.from(text)],
-    ['deflate without the header of zlib (RFC 9110 §8.4.1.2)', 'deflate', deflateRawSync(text)],
+    ['a body that is packed otherwise', 'deflate', brotliCompressSync(text)],
     ['a text that is not UTF-8', 'identity', Buffer.from([0x5b, 0x22, 0xff, 0xfe, 0x22, 0x5d])],
     ['a packed body that ends early', 'gzip', gzipSync(text.repeat(50)).subarray(0, 60)],
   ])('is malformed with %s', async (_what, encoding, body) => {
@@ -81,6 +96,29 @@ describe('a reply', () => {
     },
   );
 
+  it('of chunks of one byte takes no more memory than another', async () => {
+    const MOST = 4 * 1024 * 1024;
+    const body = Buffer.from(JSON.stringify('x'.repeat(MOST - 2)));
+    const chunks = Buffer.alloc(MOST * 6, '1\r\n_\r\n');
+    body.forEach((byte, at) => (chunks[at * 6 + 3] = byte));
+    await replying(
+      ({ socket }) => {
+        socket?.write(
+          'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n',
+        );
+        Readable.from([chunks, Buffer.from('0\r\n\r\n')]).pipe(socket ?? new PassThrough(), { end: false });
+      },
+      { maxResponseBytes: MOST, attemptTimeout: 25_000, deadline: 25_000 },
+    );
+    const before = process.memoryUsage().heapUsed;
+    let most = before;
+    const watch = setInterval(() => (most = Math.max(most, process.memoryUsage().heapUsed)), 5);
+    await expect(sender.send()).resolves.toMatchObject({ status: 200 });
+    clearInterval(watch);
+    // A chunk is an object of a hundred bytes until the garbage collector runs.
+    expect(most - before).toBeLessThan(100 * 1024 * 1024);
+  });
+
   const LIMIT = 2 * 1024 * 1024;
   it.each([
     ['50 MB', 'identity', Buffer.alloc(50e6, 'x')],
@@ -111,18 +149,26 @@ describe('a reply', () => {
     },
   );
 
-  it.each<[string | undefined, end: object]>([
+  it.each<[string | string[] | undefined, end: object]>([
     ['application/json; charset=utf-8', { status: 200 }],
     ['Application/JSON', { status: 200 }],
     ['application/jwk-set+json', { status: 200 }],
     ['application/problem+json;charset=utf-8', { status: 200 }],
+    ['text/json; charset=utf-8', { status: 200 }],
+    ['application/json; profile="a, b"', { status: 200 }],
+    ['application/json, application/json;charset=utf-8', { status: 200 }],
+    [[JSON_TYPE, JSON_TYPE], { status: 200 }],
+    [[JSON_TYPE, 'text/html'], malformed],
+    ['application/json, text/html', malformed],
+    ['text/html', malformed],
+    ['text/plain+json', malformed],
     ['application/jsonp', malformed],
     ['application/x-json', malformed],
     ['application/jwt', malformed],
     [undefined, malformed],
   ])('is JSON by its content type: %s', async (type, end) => {
     await replying((response) => {
-      response.writeHead(200, type === undefined ? {} : { 'content-type': type }).end('[]');
+      response.setHeaders(new Map(type === undefined ? [] : [['content-type', type]])).end('[]');
     });
     expect(await sender.send().catch((error) => error)).toMatchObject(end);
   });

@@ -38,27 +38,32 @@ export function waitBeforeRetry(end: AttemptEnd): number | undefined {
   return Math.max(retryAfterMs, Math.min(backOff(attempt, random), remaining / 2));
 }
 
-/** RFC 9110 §10.2.3: whole seconds, or a date in one of the three forms of §5.6.7. */
-const SECONDS = /^\d+$/;
+/** RFC 9110 §10.2.3: seconds, of some servers with a fraction, or a date in one of the three forms of §5.6.7. */
+const SECONDS = /^\d+(?:\.\d*)?$/;
 const HTTP_DATE = /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,? .*\d{2}:\d{2}:\d{2}/;
 
 /**
- * Milliseconds of a `Retry-After` header; 0 for a date in the past, `undefined` where it is neither seconds nor a date.
+ * Milliseconds of a `Retry-After` header, of several the longest; 0 for a date in the past, `undefined` where none is seconds or a
+ * date.
  *
  * @param epochMs current time in ms since 1970, which a date is compared with
  */
 export function parseRetryAfter(value: string | undefined, epochMs: number): number | undefined {
-  const text = value?.trim();
-  if (text === undefined) {
-    return undefined;
-  }
-  if (SECONDS.test(text)) {
-    return Math.min(Number(text) * 1000, Number.MAX_SAFE_INTEGER);
-  }
+  // Between two headers: a comma, not that after the name of a day.
+  const waits = (value ?? '').split(/(?<![a-z]),/).map((one) => {
+    const text = one.trim();
+    return SECONDS.test(text) ? Math.ceil(Number(text) * 1000) : Math.max(0, parseDate(text) - epochMs);
+  });
+  const longest = Math.max(...waits.filter((wait) => !Number.isNaN(wait)));
+  return longest < 0 ? undefined : Math.min(longest, Number.MAX_SAFE_INTEGER);
+}
+
+/** Milliseconds since 1970 of a date of HTTP; NaN where it is none. */
+export function parseDate(value: string | undefined): number {
+  const text = value?.trim() ?? '';
   if (!HTTP_DATE.test(text)) {
-    return undefined;
+    return Number.NaN;
   }
   // The asctime form has no zone and means GMT; Date.parse would read it as local time.
-  const date = Date.parse(text.endsWith('GMT') ? text : `${text} GMT`);
-  return Number.isNaN(date) ? undefined : Math.max(0, date - epochMs);
+  return Date.parse(/[a-z]$|[+-]\d{4}$/i.test(text) ? text : `${text} GMT`);
 }

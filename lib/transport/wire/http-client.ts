@@ -5,7 +5,7 @@ import { callbackify, promisify } from 'node:util';
 import { Agent, buildConnector, Client, type Dispatcher } from 'undici';
 import type { Clock } from '../../time/clock.js';
 import type { Deadline } from '../../time/deadline.js';
-import type { Failed, Outcome } from '../outcome.js';
+import type { Answered, Failed, Outcome } from '../outcome.js';
 import { NetworkErrors } from './network-errors.js';
 import { drop, parseBody, readBody, ReplyTurns, TOO_LARGE, unpack, UnreadableBody } from './reply-body.js';
 
@@ -33,6 +33,8 @@ interface SentRequest {
   /** Once the head of its reply has arrived. */
   status: number | undefined;
   isOver: boolean;
+  /** Once the head of an error status has arrived. Its body may be slow or broken. */
+  refusal: Answered | undefined;
   /** Emits `abort`. An `AbortSignal` takes 7 µs more of each request. */
   readonly signal: EventEmitter;
 }
@@ -61,6 +63,7 @@ export class HttpClient {
       sentAt: this.clock.now(),
       status: undefined,
       isOver: false,
+      refusal: undefined,
       signal: new EventEmitter(),
     };
     return new Promise((resolve) => {
@@ -70,13 +73,18 @@ export class HttpClient {
         resolve(outcome);
       };
       const stop = (why: 'timeout' | 'over'): void => {
-        settle(stopped(why, sent));
+        settle((why === 'timeout' ? sent.refusal : undefined) ?? stopped(why, sent));
         sent.isOver = true;
         sent.signal.emit('abort');
       };
       const forget = deadline.onOver(() => stop('over'));
-      const timer = request.timeout === undefined ? undefined : setTimeout(stop, request.timeout, 'timeout');
-      void this.#exchange(request, sent).then(settle);
+      let timer = request.timeout === undefined ? undefined : setTimeout(stop, request.timeout, 'timeout');
+      // The body of a refusal says no more than why.
+      const refused = (): void => {
+        clearTimeout(timer);
+        timer = setTimeout(stop, Math.min(1_000, deadline.remaining() / 2), 'timeout');
+      };
+      void this.#exchange(request, sent, refused).then(settle);
     });
   }
 
@@ -87,7 +95,8 @@ export class HttpClient {
     return this.#agent.destroy();
   }
 
-  async #exchange(request: OutgoingRequest, sent: SentRequest): Promise<Outcome> {
+  /** @param refused is called at the head of a reply with an error status */
+  async #exchange(request: OutgoingRequest, sent: SentRequest, refused: () => void): Promise<Outcome> {
     const { method, headers, body, onNewConnection, dispatcher } = request;
     const { origin, path } = splitUrl(request.url);
     const fresh =
@@ -116,9 +125,9 @@ export class HttpClient {
         throw new Error('Proxy (407)');
       }
       sent.status = received.statusCode;
-      return await this.#read(received, request, sent);
+      return await this.#read(received, request, sent, refused);
     } catch (error) {
-      return this.#errors.failure(error, sent, dispatcher && origin);
+      return sent.refusal ?? this.#errors.failure(error, sent, dispatcher && origin);
     } finally {
       void fresh?.destroy();
     }
@@ -127,31 +136,36 @@ export class HttpClient {
   async #read(
     { statusCode: status, headers: received, body }: Dispatcher.ResponseData,
     { replyLimit }: OutgoingRequest,
-    { sentAt }: SentRequest,
+    sent: SentRequest,
+    refused: () => void,
   ): Promise<Outcome> {
+    const { sentAt } = sent;
     if (status >= 300 && status < 400) {
       drop(body);
       return malformed('the service redirects, which is never followed', status, sentAt);
     }
     const headers = joined(received);
+    const reply: Answered = { kind: 'answered', status, headers, body: undefined, sentAt };
     if (status === 204) {
       // Some servers send a body against RFC 9110 §15.3.5: undici takes it for a broken reply to no request.
       drop(body);
-      return { kind: 'answered', status, headers, body: undefined, sentAt };
+      return reply;
+    }
+    if (status >= 400) {
+      sent.refusal = reply;
+      refused();
     }
     try {
       const data = await readBody(body, replyLimit, Number(headers['content-length']));
       const unpacked = await unpack(data, headers['content-encoding'], replyLimit);
       await new Promise<void>((resolve) => this.#turns.take(resolve));
-      const parsed = parseBody(unpacked, status, headers['content-type']);
-      return { kind: 'answered', status, headers, body: parsed, sentAt };
+      reply.body = parseBody(unpacked, status, headers['content-type']);
+      return reply;
     } catch (error) {
       if (!(error instanceof UnreadableBody)) {
         throw error;
       }
-      return status < 400
-        ? malformed(error.message, status, sentAt)
-        : { kind: 'answered', status, headers, body: undefined, sentAt };
+      return sent.refusal ?? malformed(error.message, status, sentAt);
     }
   }
 }

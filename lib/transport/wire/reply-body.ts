@@ -1,12 +1,10 @@
 import { promisify } from 'node:util';
-import { gunzip, inflate } from 'node:zlib';
+import { inflateRaw, unzip } from 'node:zlib';
 import type { Dispatcher } from 'undici';
 import { isRecord } from '../../model/json-values.js';
 
-const unpackers = {
-  gzip: promisify(gunzip),
-  deflate: promisify(inflate),
-};
+/** Of gzip and zlib, by the first bytes; and of deflate without a header, which some servers send (RFC 9110 §8.4.1.2). */
+const [unpackWithHeader, unpackRaw] = [promisify(unzip), promisify(inflateRaw)];
 
 export const ACCEPTED_ENCODINGS = 'gzip, deflate';
 
@@ -19,7 +17,8 @@ const DEEPEST = 100;
 export class UnreadableBody extends Error {}
 
 /**
- * The whole body. One above the limit is not read further.
+ * The whole body. One above the limit is not read further. Parts are joined as they arrive: a part of one byte takes a hundred
+ * bytes as an object of its own.
  *
  * @throws {UnreadableBody}
  */
@@ -29,7 +28,7 @@ export function readBody(
   contentLength: number,
 ): Promise<Buffer> {
   return new Promise((resolve, reject) => {
-    const parts: Buffer[] = [];
+    let data = Buffer.alloc(0);
     let size = 0;
     const giveUp = (): void => {
       reject(new UnreadableBody(TOO_LARGE));
@@ -37,13 +36,18 @@ export function readBody(
     };
     body
       .on('error', reject)
-      .on('end', () => resolve(Buffer.concat(parts, size)))
+      .on('end', () => resolve(data.subarray(0, size)))
       .on('data', (part: Buffer) => {
-        size += part.length;
-        parts.push(part);
-        if (size > limit) {
+        const needed = size + part.length;
+        if (needed > limit) {
           giveUp();
+          return;
         }
+        if (needed > data.length) {
+          data = Buffer.concat([data], Math.max(needed, Math.min(2 * data.length, limit)));
+        }
+        part.copy(data, size);
+        size = needed;
       });
     if (contentLength > limit) {
       giveUp();
@@ -57,33 +61,42 @@ export function drop(body: Dispatcher.ResponseData['body']): void {
 }
 
 /**
- * The decompressed body. Decompression stops beyond `limit` bytes.
+ * The decompressed body. Decompression stops beyond `limit` bytes. A coding that is none (empty, `utf-8`) or unknown is ignored:
+ * what it may have packed is no JSON. One that is named twice was applied once: a proxy repeated the header.
  *
  * @throws {UnreadableBody}
  */
 export async function unpack(data: Buffer, encoding: string | undefined, limit: number): Promise<Buffer> {
-  const name = encoding?.trim().toLowerCase() ?? 'identity';
-  if (data.length === 0 || name === 'identity') {
-    return data;
-  }
-  if (!isKnownEncoding(name)) {
-    throw new UnreadableBody('its content encoding is unknown');
-  }
+  const codings = new Set(encoding?.toLowerCase().split(/[\s,]+/));
+  let unpacked = data;
   try {
-    return await unpackers[name](data, { maxOutputLength: limit });
+    // The last one was applied last.
+    for (const coding of [...codings].toReversed()) {
+      if (unpacked.length > 0 && /^(?:(?:x-)?gzip|deflate)$/.test(coding)) {
+        const isRaw = coding === 'deflate' && !hasHeader(unpacked);
+        unpacked = await (isRaw ? unpackRaw : unpackWithHeader)(unpacked, { maxOutputLength: limit });
+      }
+    }
+    return unpacked;
   } catch (error) {
     throw new UnreadableBody(error instanceof RangeError ? TOO_LARGE : 'its compressed body is broken');
   }
 }
 
-function isKnownEncoding(name: string): name is keyof typeof unpackers {
-  return Object.hasOwn(unpackers, name);
+/** That of gzip (RFC 1952 §2.3.1) or zlib (RFC 1950 §2.2). */
+function hasHeader(data: Buffer): boolean {
+  const [first = 0, second = 0] = data;
+  return first === 0x1f || ((first & 0x0f) === 8 && (first * 256 + second) % 31 === 0);
 }
 
-/** True for `application/json` and every `+json` type, RFC 6839 §3.1. */
+/** True for `application/json`, `text/json` and every `+json` type, RFC 6839 §3.1; also where a proxy repeated it. */
 function isJsonType(contentType: string | undefined): boolean {
-  return contentType !== undefined && /^\s*application\/(?:[\w.!#$&^-]+\+)?json\s*(?:;|$)/i.test(contentType);
+  // A parameter may have a comma in quotes.
+  const types = contentType?.replace(/"[^"]*"/g, '').split(',') ?? [];
+  return types.length > 0 && types.every((type) => JSON_TYPE.test(type));
 }
+
+const JSON_TYPE = /^\s*(?:text\/json|application\/(?:[\w.!#$&^-]+\+)?json)\s*(?:;|$)/i;
 
 /**
  * The body of a complete reply: parsed JSON. A refusal of any type may be JSON that explains it.
