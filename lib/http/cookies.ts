@@ -28,7 +28,7 @@ export function isSecure(redirectUri: string | undefined): boolean {
   return redirectUri?.startsWith('https:') === true;
 }
 
-type SameSite = 'lax' | 'strict' | 'none';
+type SameSite = 'lax' | 'none';
 
 /** What differs between cookies. All are `HttpOnly` with `Path=/`. */
 export interface CookieAttributes {

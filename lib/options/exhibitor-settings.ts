@@ -80,14 +80,24 @@ const cookieName = v.pipe(
   v.regex(/^[A-Za-z][\w-]{0,31}$/, 'must be a letter and up to 31 more letters, digits, - and _'),
 );
 
+/** Longest life of a cookie, in ms: browsers cut a longer one to 400 days (RFC 6265bis §5.5). */
+export const LONGEST_COOKIE = 400 * 86_400_000;
+
+const cookieTtl = whole(1, LONGEST_COOKIE, 'milliseconds');
+
+const sameSite = v.picklist(
+  ['lax', 'none'],
+  "must be 'lax' or 'none': with 'strict', a browser that comes back from a provider on another site sends no identity, and its login never ends",
+);
+
 const cookies = v.pipe(
   optionsOf(
     {
       name: v.optional(cookieName, 'exhibitor'),
-      loginTtl: v.optional(milliseconds, 600_000),
-      identityTtl: v.optional(milliseconds, 28_800_000),
-      absoluteTtl: v.optional(milliseconds),
-      sameSite: v.optional(oneOf(['lax', 'strict', 'none']), 'lax'),
+      loginTtl: v.optional(cookieTtl, 600_000),
+      identityTtl: v.optional(cookieTtl, 28_800_000),
+      absoluteTtl: v.optional(cookieTtl),
+      sameSite: v.optional(sameSite, 'lax'),
     },
     'must be { name, loginTtl, identityTtl, absoluteTtl, sameSite }',
   ),

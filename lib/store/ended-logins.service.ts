@@ -14,7 +14,8 @@ import { Inject, Injectable, type OnApplicationShutdown, type OnModuleInit } fro
 import { digestOf } from '../model/digest.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
-import { Clock, LONGEST_TIMER } from '../time/clock.js';
+import { LONGEST_COOKIE } from '../options/exhibitor-settings.js';
+import { Clock } from '../time/clock.js';
 import { createCache, type ExpiringCache } from '../time/expiring-cache.js';
 import { SharedValues } from './shared-values.service.js';
 
@@ -105,7 +106,7 @@ export class EndedLogins implements OnModuleInit, OnApplicationShutdown {
    */
   async end(id: string, endsAt?: number, from = 1): Promise<void> {
     const left = endsAt === undefined ? this.#settings.cookies.absoluteTtl : endsAt - this.clock.epochMs();
-    const ttl = Math.min(left, LONGEST_TIMER) + CLOCK_MARGIN;
+    const ttl = Math.min(left, LONGEST_COOKIE) + CLOCK_MARGIN;
     // The identity of a host may have no id.
     if (ttl > 0 && id !== '') {
       this.#remember(id, from, ttl, Math.min);

@@ -176,7 +176,6 @@ describe.each(['express', 'fastify'] as const)('the replies of the login routes 
 it.each([
   ['same-site', 'lax', 302],
   ['cross-site', 'lax', 400],
-  ['cross-site', 'strict', 400],
   ['cross-site', 'none', 302],
 ] as const)(
   'a login in a frame of a %s page with cookies.sameSite %s: %i',

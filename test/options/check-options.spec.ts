@@ -74,8 +74,12 @@ const TOO_LONG = 'must have at most 16384 characters';
 const RSA_ALGORITHMS = 'RS256, RS384, RS512, PS256, PS384, PS512';
 const ALGORITHMS =
   "must be one of 'RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512', 'EdDSA', 'Ed25519'";
-const whole = (unit: string, from: number): string =>
-  `must be a whole number of ${unit} from ${from} to 2147483647`;
+const whole = (unit: string, from: number, to = 2_147_483_647): string =>
+  `must be a whole number of ${unit} from ${from} to ${to}`;
+/** Browsers keep no cookie longer. */
+const DAYS_400 = 34_560_000_000;
+const SAME_SITE =
+  "must be 'lax' or 'none': with 'strict', a browser that comes back from a provider on another site sends no identity, and its login never ends";
 
 /** Options that are right, but for the value at this path. */
 function withValue(path: string, value: unknown): object {
@@ -120,6 +124,11 @@ describe('the options', () => {
       },
     });
     expect(tenants).toEqual(new Map([['default', { ...tenant(), http: {}, scope: 'idp_api' }]]));
+  });
+
+  it('keep cookies for 400 days at most', () => {
+    const cookies = { loginTtl: DAYS_400, identityTtl: DAYS_400, absoluteTtl: DAYS_400 };
+    expect(checkOptions({ tenant: tenant(), cookies }).settings.cookies).toMatchObject(cookies);
   });
 
   it('have the documented login defaults', () => {
@@ -214,7 +223,18 @@ describe('the options', () => {
     ['secrets', ['too short'], 'must have at least 32 characters', 'secrets.0'],
     ['secrets', ['abcdefghijk'.repeat(3)], 'must have at least 12 different characters', 'secrets.0'],
     ['cookies.absoluteTtl', 28_799_999, 'must be at least identityTtl'],
-    ['cookies.absoluteTtl', Infinity, whole('milliseconds', 1)],
+    ...['loginTtl', 'identityTtl', 'absoluteTtl'].flatMap((name) =>
+      [0, DAYS_400 + 1, Infinity].map((value): [string, number, string] => [
+        `cookies.${name}`,
+        value,
+        whole('milliseconds', 1, DAYS_400),
+      ]),
+    ),
+    ...['strict', 'Strict', true].map((value): [string, unknown, string] => [
+      'cookies.sameSite',
+      value,
+      SAME_SITE,
+    ]),
     ['session', ['cookie', 'host'], "must not name both 'cookie' and 'host': one of them keeps the identity"],
     ['session', ['host', 'jwt'], "must be one of 'cookie', 'host', 'bearer'", 'session.1'],
     ['session', 'jwt', "must be 'cookie', 'host', 'bearer' or a list of them"],

@@ -96,6 +96,7 @@ describe('a login that ended', () => {
   it.each([
     ['the end of the login, plus two hours', HOUR / 2, 2.5 * HOUR],
     ['a later end, of another service', 24 * HOUR, 26 * HOUR],
+    ['that of the longest login, 400 days', 9_600 * HOUR, 9_602 * HOUR],
   ])('is remembered until %s', async (_what, lifetime, kept) => {
     const { clock, ended, has } = startProcess('none');
     await ended.end('a', Date.now() + lifetime);
