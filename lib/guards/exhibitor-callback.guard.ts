@@ -6,14 +6,15 @@ import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js
 import type { StartedLogin } from '../login/pending-login.js';
 import { callPassport, setUser } from '../session/request-user.js';
 import { keepResults } from './execution-context.js';
-import { LOGIN_HEADERS, neverSettle, RouteGuard } from './route-guard.js';
+import { neverSettle, RouteGuard } from './route-guard.js';
 
 /** The login that a callback belongs to, once its state was matched. */
 const startedLogins = new WeakMap<ExecutionContext, StartedLogin>();
 
 /**
  * Finishes a login: on a GET route for `code`, on a POST route for `form_post`. Sets `request.user`, stores the identity and
- * runs the handler. Every refusal is 401 `login_failed` with a `reason`, unless `onLoginFailed` answers it.
+ * runs the handler. Every refusal is 401 `login_failed` with a `reason`, unless `onLoginFailed` answers it. A page that a browser loads
+ * ahead is 503, and HEAD 204: neither spends the login.
  *
  * @example
  * @Get('auth/callback') @UseGuards(ExhibitorCallbackGuard) @Redirect('/', 303)
@@ -23,7 +24,7 @@ const startedLogins = new WeakMap<ExecutionContext, StartedLogin>();
 export class ExhibitorCallbackGuard extends RouteGuard {
   /** Finishes the login; called by Nest. */
   override canActivate(context: ExecutionContext): boolean | Promise<boolean> {
-    return RouteGuard.run(this, context, LOGIN_HEADERS, async (http) => {
+    return RouteGuard.runLogin(this, context, async (http) => {
       try {
         const session = await RouteGuard.servicesOf(this).login.finish(http, {
           getPath: () => this.getCallbackPath(http),

@@ -1,12 +1,13 @@
 import { Injectable, type ExecutionContext } from '@nestjs/common';
 import type { HttpContext } from '../http/http-context.js';
 import type { LoginParameters } from '../login/authorization-request.js';
-import { LOGIN_HEADERS, neverSettle, RouteGuard, textOf } from './route-guard.js';
+import { neverSettle, RouteGuard, textOf } from './route-guard.js';
 
 /**
  * Redirects the browser to the identity provider. `returnTo` is read from the query (a path of this origin, else it is
  * dropped), the event from the request. The handler never runs. 400 `invalid_argument` where the request is no navigation or a
- * parameter is wrong, 404 `unknown_tenant`; with `login.discovery`, 401 `login_failed`, 503 or 504 for metadata that cannot be used.
+ * parameter is wrong, 404 `unknown_tenant`; with `login.discovery`, 401 `login_failed`, 503 or 504 for metadata that cannot be used. A
+ * page that a browser loads ahead is 503, and HEAD 204.
  *
  * @example
  * @Get('auth/login') @UseGuards(ExhibitorLoginGuard) login() {}
@@ -15,7 +16,7 @@ import { LOGIN_HEADERS, neverSettle, RouteGuard, textOf } from './route-guard.js
 export class ExhibitorLoginGuard extends RouteGuard {
   /** Redirects to the provider; called by Nest. */
   override canActivate(context: ExecutionContext): boolean | Promise<boolean> {
-    return RouteGuard.run(this, context, LOGIN_HEADERS, async (http) => {
+    return RouteGuard.runLogin(this, context, async (http) => {
       const tenant = await this.getTenant(http, context);
       const url = await RouteGuard.servicesOf(this).login.start(http, tenant, async () => ({
         eventId: await this.getEvent(http, context),

@@ -12,6 +12,7 @@ import type { ExhibitorError } from '../errors/exhibitor.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { CallRunner } from '../exhibitors/call-runner.service.js';
 import { ExhibitorLookups } from '../exhibitors/lookups/exhibitor-lookups.service.js';
+import { isWithoutUser } from '../http/fetch-metadata.js';
 import { HttpContext } from '../http/http-context.js';
 import { LoginService } from '../login/login.service.js';
 import { LogoutService } from '../login/logout.service.js';
@@ -180,6 +181,22 @@ export abstract class RouteGuard implements CanActivate {
     } catch (error) {
       return await guard.onFailure(error, http);
     }
+  }
+
+  /** As {@link run}, for the start and the end of a login, which a request without a user must neither begin nor spend. @internal */
+  static runLogin(
+    guard: RouteGuard,
+    context: ExecutionContext,
+    decide: (http: HttpContext) => Promise<void>,
+  ): Promise<boolean> {
+    return RouteGuard.run(guard, context, LOGIN_HEADERS, (http) => {
+      if (!isWithoutUser(http)) {
+        return decide(http);
+      }
+      // Browsers keep each 2xx of a page that they load ahead: the click that follows a kept 204 does nothing.
+      http.reply(http.request.method === 'HEAD' ? 204 : 503);
+      return neverSettle();
+    });
   }
 
   /** The request of Nest's context, HTTP or GraphQL. */

@@ -1,4 +1,4 @@
-/** What a browser says of the origin and the aim of a request: `Sec-Fetch-*` (W3C Fetch Metadata), in older ones `Origin`. */
+/** What a browser says of the origin and the aim of a request: `Sec-Fetch-*` (W3C Fetch Metadata), in older ones `Origin`; `Sec-Purpose`. */
 import type { HttpContext } from './http-context.js';
 
 /**
@@ -45,7 +45,21 @@ export function mayShowPage(http: HttpContext): boolean {
   return destination === undefined || destination === 'document' || destination === 'iframe';
 }
 
-/** True for a page in a frame of another site, where browsers send back only cookies with `SameSite=None`. */
+/**
+ * True for a page in a frame, unless a page of its own origin is around it. A neighbour host under the same registrable domain is
+ * same-site: its frame would replace the visitor's login, and browsers send our cookies there.
+ */
 export function isInForeignFrame(http: HttpContext): boolean {
-  return http.header('sec-fetch-dest') === 'iframe' && http.header('sec-fetch-site') === 'cross-site';
+  return http.header('sec-fetch-dest') === 'iframe' && http.header('sec-fetch-site') !== 'same-origin';
+}
+
+/** Headers by which browsers tell that they load a page ahead; older ones have names of their own. */
+const PURPOSES = ['sec-purpose', 'purpose', 'x-purpose', 'x-moz'];
+
+/** True for HEAD, and for a page that a browser loads ahead: neither shows that the user is there. */
+export function isWithoutUser(http: HttpContext): boolean {
+  return (
+    http.request.method === 'HEAD' ||
+    PURPOSES.some((name) => /(?<![\w-])prefetch(?![\w-])/i.test(http.header(name) ?? ''))
+  );
 }

@@ -10,6 +10,7 @@
  */
 import { Inject, Injectable } from '@nestjs/common';
 import { isSecure, OwnCookies } from '../http/cookies.js';
+import { isWithoutUser } from '../http/fetch-metadata.js';
 import type { HttpContext } from '../http/http-context.js';
 import { digestOf } from '../model/digest.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
@@ -102,7 +103,7 @@ export class IdentityCookie {
     const { identityTtl, absoluteTtl } = this.#settings;
     const now = this.clock.epochMs();
     const isDue = identity.expiresAt - now <= identityTtl / 2 && identity.expiresAt < endsAt;
-    if (!isDue || absoluteTtl <= identityTtl || this.#renewed.has(http.request) || !isActivity(http)) {
+    if (!isDue || absoluteTtl <= identityTtl || this.#renewed.has(http.request) || isWithoutUser(http)) {
       return;
     }
     this.#renewed.add(http.request);
@@ -165,10 +166,4 @@ function parseContent(unsealed: Unsealed | undefined): OpenedCookie | undefined 
   return identity && typeof endsAt === 'number'
     ? { identity: { ...identity, expiresAt: Math.min(until, identity.expiresAt) }, endsAt }
     : undefined;
-}
-
-/** Neither HEAD nor a page that a browser loads ahead shows that the user is there. Older browsers send `Purpose`. */
-function isActivity(http: HttpContext): boolean {
-  const purpose = `${http.header('sec-purpose')} ${http.header('purpose')}`.toLowerCase();
-  return http.request.method !== 'HEAD' && !purpose.includes('prefetch');
 }

@@ -1,16 +1,31 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { Controller, Get, Header, Query } from '@nestjs/common';
 import type { BrowserContext, Page } from 'playwright-core';
 import type { ExhibitorIdentity } from '../../lib/index.js';
 import type { ExhibitorSandbox } from '../../lib/testing/index.js';
+import { BoothController } from '../support/booth.controller.js';
 import { describeInChromium } from '../support/browser.js';
 import { COOKIE_SECRET, startHost, type Host, type HostKind } from '../support/host.js';
 import type { Flow } from './flows.js';
 import { startSandbox } from '../support/sandbox.js';
+import { eventually } from '../support/wait.js';
 
 const CASES: readonly (readonly [HostKind, Flow])[] = [
   ['express', 'code'],
   ['fastify', 'code token id_token'],
 ];
+
+/** A page with a link that the browser loads ahead. */
+@Controller()
+class LinksController {
+  @Get('links')
+  @Header('Content-Type', 'text/html; charset=utf-8')
+  links(@Query('to') to: string): string {
+    const rules = { prefetch: [{ source: 'list', urls: [to], eagerness: 'immediate' }] };
+    return `<script type="speculationrules">${JSON.stringify(rules)}</script><a href="${to.replaceAll('&', '&amp;')}">Go</a>`;
+  }
+}
 
 /** To a browser, `localhost` and 127.0.0.1, where the provider is, are different sites. */
 const onOtherSite = (url: string): string => url.replace('127.0.0.1', 'localhost');
@@ -32,10 +47,26 @@ describeInChromium('a login in a browser with the provider on another site', (br
   describe.each(CASES)('on %s by %s', (kind, responseType) => {
     let host: Host;
     let callbacks: string[];
+    /** Statuses of what the browser has loaded ahead. */
+    let ahead: number[] = [];
+    /** The callback does not reach the guard yet. */
+    let isHeld = false;
     beforeAll(async () => {
       await context.clearCookies();
       const started = await startHost({
         kind,
+        controllers: [BoothController, LinksController],
+        configure: (app) =>
+          app.use((request: IncomingMessage, response: ServerResponse, next: () => void) => {
+            if (request.headers['sec-purpose'] !== undefined) {
+              response.on('finish', () => ahead.push(response.statusCode));
+            }
+            if (isHeld) {
+              response.end('held');
+            } else {
+              next();
+            }
+          }),
         options: (redirectUri) => ({
           tenant: sandbox.tenantOptions('acme', { redirectUri: onOtherSite(redirectUri), responseType }),
           secrets: [COOKIE_SECRET],
@@ -84,6 +115,31 @@ describeInChromium('a login in a browser with the provider on another site', (br
       await tab.goBack();
       await tab.goto(`${host.url}/me`);
       expect(await identityOn(tab)).toMatchObject({ subject: 'sam.several' });
+    });
+
+    it('starts and ends by a click on a link that was loaded ahead', async () => {
+      const page = await context.newPage();
+      /** Opens a page whose link to the host is loaded ahead, and clicks it once the host has refused that. */
+      const follow = async (address: string): Promise<void> => {
+        ahead = [];
+        await page.goto(`${host.url}/links?to=${encodeURIComponent(address)}`);
+        await eventually(() => ahead.length > 0);
+        expect(ahead).toEqual([503]);
+        await page.getByRole('link').click();
+      };
+      await context.clearCookies();
+      await follow(`${host.url}/auth/login?returnTo=/me`);
+      await page.getByRole('button', { name: 'Olga One' }).waitFor();
+      if (responseType === 'code') {
+        isHeld = true;
+        await page.getByRole('button', { name: 'Olga One' }).click();
+        await page.waitForURL(`${host.url}/auth/callback?*`);
+        isHeld = false;
+        await follow(page.url());
+        await page.waitForURL(`${host.url}/me`);
+        expect(await identityOn(page)).toMatchObject({ subject: 'olga.one' });
+      }
+      await page.close();
     });
   });
 });

@@ -9,9 +9,10 @@ import { normalizeReturnTo, safeReturnTo } from '../../lib/login/return-to.js';
 import { anyText } from '../support/any-text.js';
 import type { Host, HostKind } from '../support/host.js';
 import type { ScriptedProvider } from '../support/provider.js';
+import { OperatorLines } from '../support/operator-lines.js';
 import { Visitor, type Reply } from '../support/visitor.js';
 import { withProvider } from './hosts.js';
-import { expectError, identityOf, logIn, logOut, toHost, toProvider } from './journey.js';
+import { arrive, expectError, identityOf, logIn, logOut, toHost, toProvider } from './journey.js';
 
 let provider: ScriptedProvider;
 const start = withProvider((started) => (provider = started));
@@ -113,8 +114,9 @@ it.each(settings)(
 
 describe.each(['express', 'fastify'] as const)('the replies of the login routes on %s', (kind) => {
   let usual: Host;
+  const lines = new OperatorLines();
   beforeAll(async () => {
-    usual = await start({ kind });
+    usual = await start({ kind, configure: (app) => app.useLogger(lines) });
   });
 
   const begin = (headers: Record<string, string> = {}): Promise<Reply> =>
@@ -137,10 +139,48 @@ describe.each(['express', 'fastify'] as const)('the replies of the login routes 
       expectError(reply, 400, 'invalid_argument');
       expect(reply.setCookies).toEqual([]);
     }
-    for (const headers of [{ 'sec-fetch-dest': 'document' }, { 'sec-fetch-dest': 'iframe' }, undefined]) {
+    for (const headers of [
+      { 'sec-fetch-dest': 'document' },
+      { 'sec-fetch-dest': 'document', 'sec-fetch-site': 'cross-site' },
+      { 'sec-fetch-dest': 'iframe', 'sec-fetch-site': 'same-origin' },
+      undefined,
+    ]) {
       const reply = await begin(headers);
       expect([reply.status, new URL(reply.location ?? '').origin]).toEqual([302, provider.url]);
     }
+  });
+
+  it.each<[what: string, status: number, headers: Record<string, string>, method?: string]>([
+    ['prefetch', 503, { 'sec-purpose': 'prefetch' }],
+    ['prefetch;prerender', 503, { 'sec-purpose': 'prefetch;prerender' }],
+    ['prefetch in other letters', 503, { 'sec-purpose': 'anonymous-client-ip, Prefetch' }],
+    ['Purpose', 503, { purpose: 'prefetch' }],
+    ['X-Purpose', 503, { 'x-purpose': 'PREFETCH' }],
+    ['X-Moz', 503, { 'x-moz': 'prefetch' }],
+    ['HEAD', 204, {}, 'HEAD'],
+    ['HEAD ahead', 204, { purpose: 'prefetch' }, 'HEAD'],
+  ])(
+    'neither start nor spend a login, nor say anything: %s is %i',
+    async (_, status, headers, method = 'GET') => {
+      const { visitor, arrival } = await arrive(usual);
+      const before = [...visitor.cookies()];
+      lines.clear();
+      for (const address of [`${usual.url}/auth/login`, `${arrival.callback}?${arrival.parameters}`]) {
+        const reply = await visitor.visit(address, { method, headers });
+        expect([reply.status, reply.text, reply.setCookies]).toEqual([status, '', []]);
+        expect(reply.headers.get('cache-control')).toBe('no-store');
+      }
+      expect([[...visitor.cookies()], lines.all]).toEqual([before, []]);
+      expect((await toHost(visitor, arrival)).status).toBe(303);
+    },
+  );
+
+  it('start and spend a login that a browser asks for with another purpose', async () => {
+    const headers = { 'sec-purpose': 'no-prefetch', purpose: 'prefetchable', 'x-moz': 'microsummary' };
+    const { visitor, arrival } = await arrive(usual);
+    expect((await visitor.visit(`${usual.url}/auth/login`, { headers })).status).toBe(302);
+    const finished = await visitor.visit(`${arrival.callback}?${arrival.parameters}`, { headers });
+    expect(finished.status).toBe(303);
   });
 
   it('use the configured callback and ignore Host and X-Forwarded-Host', async () => {
@@ -174,8 +214,12 @@ describe.each(['express', 'fastify'] as const)('the replies of the login routes 
 });
 
 it.each([
-  ['same-site', 'lax', 302],
+  ['same-origin', 'lax', 302],
+  ['same-site', 'lax', 400],
   ['cross-site', 'lax', 400],
+  ['none', 'lax', 400],
+  ['', 'lax', 400],
+  ['same-site', 'none', 302],
   ['cross-site', 'none', 302],
 ] as const)(
   'a login in a frame of a %s page with cookies.sameSite %s: %i',

@@ -297,6 +297,8 @@ describe.each<HostKind>(['express', 'fastify'])('users who are active on %s', (k
       ['HEAD', 'accept', '*/*'],
       ['GET', 'sec-purpose', 'prefetch;prerender'],
       ['GET', 'purpose', 'prefetch'],
+      ['GET', 'x-purpose', 'Prefetch'],
+      ['GET', 'x-moz', 'prefetch'],
     ] as const) {
       const reply = await visitor.visit(`${one.url}/me`, { method, headers: { [name]: value } });
       expect([reply.status, reply.setCookies]).toEqual([200, []]);
