@@ -6,7 +6,7 @@ import type { HttpContext } from './http-context.js';
  * only `Origin`. A client that sends neither is not a browser and carries no cookies of a user. Origins are compared as a whole:
  * a neighbour under the same registrable domain may belong to somebody else.
  *
- * @param ownUrl an address of this host, its `redirectUri`. Without it, `Origin` is compared with `Host`.
+ * @param ownUrl an address of this host, its `redirectUri`. Without it, `Origin` is compared with the host of the request.
  * @param trusted further origins
  */
 export function isCrossSiteRequest(
@@ -15,7 +15,8 @@ export function isCrossSiteRequest(
   trusted: readonly string[],
 ): boolean {
   const site = http.header('sec-fetch-site');
-  const origin = http.header('origin');
+  const sent = http.header('origin');
+  const origin = sent && (urlOf(sent)?.origin ?? sent);
   if (site === 'same-origin' || site === 'none' || (site === undefined && origin === undefined)) {
     return false;
   }
@@ -25,10 +26,19 @@ export function isCrossSiteRequest(
   if (trusted.includes(origin)) {
     return false;
   }
-  if (ownUrl !== undefined && URL.canParse(ownUrl)) {
-    return origin !== new URL(ownUrl).origin;
+  const own = urlOf(ownUrl);
+  if (own !== undefined) {
+    return origin !== own.origin;
   }
-  return site !== undefined || !URL.canParse(origin) || new URL(origin).host !== http.header('host');
+  const page = urlOf(origin);
+  // The scheme of the host is not known behind a proxy: its port is read by that of the page.
+  const addressed = page && urlOf(`${page.protocol}//${http.authority}`);
+  return site !== undefined || addressed === undefined || addressed.host !== page?.host;
+}
+
+/** An http address as browsers read it: letter case, the default port and the spelling of an IPv6 address do not count. */
+function urlOf(address = ''): URL | undefined {
+  return /^https?:/i.test(address) && URL.canParse(address) ? new URL(address) : undefined;
 }
 
 /** True for a GET by which a browser goes to a page. Browsers without Fetch Metadata are known by asking for HTML. */

@@ -107,11 +107,23 @@ export class HttpContext {
     return method === 'POST' && isForm && (!isRecord(body) || Buffer.isBuffer(body));
   }
 
-  /** Path and query as the client sent them. In mounted applications Express and middie shorten `url`. */
+  /** Path and query as the client sent them. */
   get target(): URL {
+    const { path } = this.#addressed;
+    // One with a leading // must not be parsed as another host.
+    return new URL(`http://localhost${path.startsWith('/') ? '' : '/'}${path}`);
+  }
+
+  /** Host and port that the client addresses, as it wrote them; HTTP/2 has them in `:authority` (RFC 9113 §8.3.1). */
+  get authority(): string | undefined {
+    return this.#addressed.authority ?? this.header(':authority') ?? this.header('host');
+  }
+
+  /** A target in absolute form names the host in place of `Host` (RFC 9112 §3.2.2). In mounted applications Express and middie shorten `url`. */
+  get #addressed(): { authority?: string; path: string } {
     const target = this.request.originalUrl ?? this.request.url;
-    // An absolute target, or one with a leading //, must not be parsed as another host.
-    return new URL(`http://localhost${target.startsWith('/') ? '' : '/'}${target}`);
+    const [origin = '', authority] = /^https?:\/\/([^/?#]*)/i.exec(target) ?? [];
+    return { authority, path: target.slice(origin.length) };
   }
 }
 

@@ -140,11 +140,11 @@ describe.each(['express', 'fastify'] as const)('the replies of the login routes 
       expect(reply.setCookies).toEqual([]);
     }
     for (const headers of [
+      {},
       { 'sec-fetch-dest': 'document' },
       { 'sec-fetch-dest': 'document', 'sec-fetch-site': 'cross-site' },
       { 'sec-fetch-dest': 'iframe', 'sec-fetch-site': 'same-origin' },
-      undefined,
-    ]) {
+    ] as Record<string, string>[]) {
       const reply = await begin(headers);
       expect([reply.status, new URL(reply.location ?? '').origin]).toEqual([302, provider.url]);
     }
