@@ -1,17 +1,20 @@
 /** The routes of login and logout that the module registers itself: `routes`, beside `isGlobal`. */
-import { posix } from 'node:path';
 import {
   Controller,
   Get,
   Inject,
   Logger,
   Post,
+  RequestMethod,
   Res,
   UseGuards,
   VERSION_NEUTRAL,
+  type HttpServer,
   type Type,
 } from '@nestjs/common';
-import { ApplicationConfig, HttpAdapterHost } from '@nestjs/core';
+import { MODULE_PATH } from '@nestjs/common/constants.js';
+import { ApplicationConfig, HttpAdapterHost, ModulesContainer, Reflector } from '@nestjs/core';
+import { RoutePathFactory } from '@nestjs/core/router/route-path-factory.js';
 import { CurrentIdentity } from './decorators/current.decorators.js';
 import { ConfigurationError } from './errors/configuration.error.js';
 import { ExhibitorBackChannelLogoutGuard } from './guards/exhibitor-back-channel-logout.guard.js';
@@ -67,6 +70,7 @@ export function loginRoutes(routes: string | LoginRoutes): Type[] {
     constructor(
       @Inject(HttpAdapterHost) private readonly host: HttpAdapterHost,
       @Inject(ApplicationConfig) config: ApplicationConfig,
+      @Inject(ModulesContainer) modules: ModulesContainer,
       @Inject(CHECKED_OPTIONS) options: CheckedOptions,
     ) {
       if (!hasBrowser(options.settings.session)) {
@@ -76,7 +80,14 @@ export function loginRoutes(routes: string | LoginRoutes): Type[] {
       const { getCallbackPath } = Object(guards.callback ?? ExhibitorCallbackGuard).prototype;
       // An override is for a proxy that changes the path.
       if (getCallbackPath === ExhibitorCallbackGuard.prototype['getCallbackPath']) {
-        host.listen$.subscribe(() => compareCallback(options, config, path));
+        host.listen$.subscribe(() => {
+          const home = [...modules.values()].find(({ controllers }) => controllers.has(ExhibitorLoginRoutes));
+          // Of Nest's `RouterModule`.
+          const key = MODULE_PATH + modules.applicationId;
+          const modulePath = home && new Reflector().get<string | undefined>(key, home.metatype);
+          const route = { modulePath, ctrlPath: path, methodPath: 'callback' };
+          compareCallback(options, route, config, host.httpAdapter);
+        });
       }
     }
 
@@ -121,20 +132,42 @@ export function loginRoutes(routes: string | LoginRoutes): Type[] {
   return backChannelLogout ? [ExhibitorLoginRoutes, ExhibitorBackChannelRoute] : [ExhibitorLoginRoutes];
 }
 
-/** Warns of the first `redirectUri` whose path is not that of the callback: its logins would end with a 404. */
-function compareCallback({ tenants, pathOf }: CheckedOptions, config: ApplicationConfig, path: string): void {
-  const route = posix.join('/', path, 'callback');
-  const { exclude = [] } = config.getGlobalPrefixOptions();
-  const isExcluded = exclude.some(({ pathRegex }) => pathRegex.test(route));
-  const callback = posix.join('/', isExcluded ? '' : encodeURI(config.getGlobalPrefix()), route).split('/');
+/** Warns of the first `redirectUri` whose path the router does not serve as the callback: its logins would end with a 404. */
+function compareCallback(
+  { tenants, pathOf }: CheckedOptions,
+  route: { modulePath: string | undefined; ctrlPath: string; methodPath: string },
+  config: ApplicationConfig,
+  adapter: HttpServer,
+): void {
+  const isExpress = adapter.getType() === 'express';
+  // Nest 11 does not tell: these are the defaults of the routers.
+  const { caseSensitive = !isExpress, ignoreTrailingSlash = isExpress } =
+    adapter.getRouteMatchingOptions?.() ?? {};
+  const partsOf = (path: string): string[] =>
+    (caseSensitive ? path : path.toLowerCase()).replace(ignoreTrailingSlash ? /\/$/ : '', '').split('/');
+  const globalPrefix = config.getGlobalPrefix();
   for (const [key, { login }] of 'find' in tenants ? [] : tenants) {
     const given = login?.redirectUri && new URL(login.redirectUri).pathname;
-    const parts = given?.split('/') ?? [];
-    const own = callback.map((part, at) => (part.startsWith(':') ? parts[at] : part)).join('/');
-    if (given && given !== own) {
-      const line = `its path is ${given}, but that of the callback is ${callback.join('/')}`;
+    // `exclude` of the prefix may name a method.
+    const method = login?.responseType === 'code' ? RequestMethod.GET : RequestMethod.POST;
+    const [served = ''] = new RoutePathFactory(config).create({ ...route, globalPrefix }, method);
+    // Express compares a path as it is sent, Fastify decodes it first.
+    const callback = isExpress ? served : encodeURI(served);
+    if (given && !fits(partsOf(given), partsOf(callback))) {
+      const line = `its path is ${given}, but that of the callback is ${callback}`;
       new Logger('nestjs-exhibitor').warn(`${pathOf(key)}.login.redirectUri: ${line}`);
       return;
     }
   }
+}
+
+/** True where each part of a path is that of the route. After a colon, it is a parameter. */
+function fits(given: string[], route: string[]): boolean {
+  return (
+    given.length === route.length &&
+    route.every((part, at) => {
+      const [start = '', parameter] = part.split(':');
+      return parameter === undefined ? given[at] === part : given[at]?.startsWith(start);
+    })
+  );
 }

@@ -5,17 +5,19 @@ import {
   Inject,
   Injectable,
   Module,
+  RequestMethod,
   VersioningType,
   type CallHandler,
   type ExecutionContext,
   type INestApplication,
   type NestInterceptor,
 } from '@nestjs/common';
-import { APP_GUARD, APP_INTERCEPTOR, NestFactory } from '@nestjs/core';
+import { APP_GUARD, APP_INTERCEPTOR, NestFactory, RouterModule } from '@nestjs/core';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
 import { DocumentBuilder, SwaggerModule } from '@nestjs/swagger';
 import { Test } from '@nestjs/testing';
+import express from 'express';
 import { map, of, tap, type Observable } from 'rxjs';
 import {
   AllowAnonymous,
@@ -419,23 +421,96 @@ it('end the boot of a host whose requests carry bearer tokens only', async () =>
   await expect(module.compile()).rejects.toThrow(/routes.*'bearer'/);
 });
 
+/** Routers that are set up otherwise than by default. */
+const LOOSE = {
+  express: () => new ExpressAdapter(),
+  fastify: () => new FastifyAdapter({ caseSensitive: false, ignoreTrailingSlash: true }),
+};
+const STRICT = {
+  express: () => new ExpressAdapter(express().enable('case sensitive routing').enable('strict routing')),
+  fastify: () => new FastifyAdapter(),
+};
+
 describe('a redirectUri with another path than the callback', () => {
   const tenantAt = (url: string, path: string) =>
     sandbox.tenantOptions('acme', { redirectUri: `${url}${path}` });
 
-  it.each<[what: string, given: Given, callback: string]>([
-    ['on Express', {}, '/auth/callback'],
-    ['on Fastify', { kind: 'fastify' }, '/auth/callback'],
-    ['without a global prefix', { callback: '/auth/callback', configure: prefixed }, '/api/auth/callback'],
-    ['with a prefix that there is not', { callback: '/api/auth/callback' }, '/auth/callback'],
-    ['with an excluded prefix', { callback: '/api/auth/callback', configure: excepted }, '/auth/callback'],
-  ])('is warned about: %s', async (_, given, callback) => {
-    const { callback: path = '/callback' } = given;
-    await start({ callback: path, ...given });
-    expect(lines.all).toEqual([
-      `tenant.login.redirectUri: its path is ${path}, but that of the callback is ${callback}`,
-    ]);
+  const inModule = (path: string) => ({
+    importedAfter: [RouterModule.register([{ path, module: ExhibitorModule }])],
   });
+  const excludes = (method: RequestMethod) => (app: INestApplication) =>
+    app.setGlobalPrefix('api', { exclude: [{ path: 'auth/callback', method }] });
+
+  describe.each(['express', 'fastify'] as const)(
+    'is warned about where %s answers 404, and else not:',
+    (kind) => {
+      it.each<[what: string, path: string, served: string | undefined, given?: Given]>([
+        ['the path', '/auth/callback', undefined],
+        ['another path', '/callback', '/auth/callback'],
+        ['without a global prefix', '/auth/callback', '/api/auth/callback', { configure: prefixed }],
+        ['with a prefix that there is not', '/api/auth/callback', '/auth/callback'],
+        ['with an excluded prefix', '/api/auth/callback', '/auth/callback', { configure: excepted }],
+        ['an exception of the prefix', '/auth/callback', undefined, { configure: excepted }],
+        ['one of the same method', '/auth/callback', undefined, { configure: excludes(RequestMethod.GET) }],
+        [
+          'one of another method',
+          '/auth/callback',
+          '/api/auth/callback',
+          { configure: excludes(RequestMethod.POST) },
+        ],
+        [
+          'that of a form',
+          '/auth/callback',
+          undefined,
+          { configure: excludes(RequestMethod.POST), responseType: 'code id_token' },
+        ],
+        [
+          'an escape',
+          '/%C3%A4/auth/callback',
+          kind === 'express' ? '/ä/auth/callback' : undefined,
+          { configure: (app) => app.setGlobalPrefix('ä') },
+        ],
+        [
+          'a prefix that is encoded',
+          '/%C3%A4/auth/callback',
+          kind === 'express' ? undefined : '/%25C3%25A4/auth/callback',
+          { configure: (app) => app.setGlobalPrefix('%C3%A4') },
+        ],
+        ['URI versions', '/auth/callback', undefined, { configure: versioned(VersioningType.URI) }],
+        [
+          'a version that it has not',
+          '/v1/auth/callback',
+          '/auth/callback',
+          { configure: versioned(VersioningType.URI) },
+        ],
+        ['RouterModule', '/portal/auth/callback', undefined, inModule('portal')],
+        ['not of RouterModule', '/auth/callback', '/portal/auth/callback', inModule('/portal')],
+        [
+          'RouterModule and a prefix',
+          '/api/portal/auth/callback',
+          undefined,
+          { ...inModule('portal'), configure: prefixed },
+        ],
+        ['a parameter', '/portals/acme/auth/callback', undefined, inModule('portals/:portal')],
+        ['a part of a parameter', '/p-acme/auth/callback', undefined, inModule('p-:portal')],
+        ['a dot, which is no pattern', '/aXb/auth/callback', '/a.b/auth/callback', inModule('a.b')],
+        ['letter case', '/Auth/Callback', kind === 'express' ? undefined : '/auth/callback'],
+        ['a trailing slash', '/auth/callback/', kind === 'express' ? undefined : '/auth/callback'],
+        ['letter case and slash of a loose router', '/AUTH/callback/', undefined, { adapter: LOOSE[kind] }],
+        ['letter case of a strict router', '/Auth/callback', '/auth/callback', { adapter: STRICT[kind] }],
+        ['a slash of a strict router', '/auth/callback/', '/auth/callback', { adapter: STRICT[kind] }],
+      ])('%s: %s', async (_, path, served, given = {}) => {
+        const { url } = await start({ kind, callback: path, ...given });
+        const form = given.responseType === undefined ? undefined : { state: 'none' };
+        const reply = await new Visitor().visit(`${url}${path}`, { form });
+        expect([reply.status, lines.all.filter((line) => line.includes('its path is'))]).toEqual(
+          served === undefined
+            ? [401, []]
+            : [404, [`tenant.login.redirectUri: its path is ${path}, but that of the callback is ${served}`]],
+        );
+      });
+    },
+  );
 
   it('is warned about once, for the first tenant that has one', async () => {
     await start({
@@ -456,8 +531,6 @@ describe('a redirectUri with another path than the callback', () => {
   });
 
   it.each<[what: string, given: Given]>([
-    ['where the callback is an exception of the prefix', { configure: excepted }],
-    ['with an escape', { callback: '/%C3%A4/auth/callback', configure: (app) => app.setGlobalPrefix('ä') }],
     [
       'behind a proxy, with a guard that reads another path',
       { callback: '/portal/auth/callback', routes: { path: 'auth', guards: { callback: ProxiedGuard } } },

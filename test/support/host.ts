@@ -72,9 +72,11 @@ export interface HostOptions {
   options: (callback: string, url: string) => ModuleOptions | Promise<ModuleOptions>;
   /** That of the package, with these options. */
   module?: (options: ModuleOptions) => DynamicModule;
+  /** Default: that of the kind. */
+  adapter?: () => ExpressAdapter | FastifyAdapter;
   /** Modules to import before and after that of the package. */
-  importedBefore?: Type[];
-  importedAfter?: Type[];
+  importedBefore?: (Type | DynamicModule)[];
+  importedAfter?: (Type | DynamicModule)[];
 }
 
 /** Starts a Nest application with the module and the controller of the README on loopback. */
@@ -87,6 +89,7 @@ export async function startHost({
   forceCloseConnections = true,
   options,
   module = (given) => ExhibitorModule.forRoot(given),
+  adapter,
   importedBefore = [],
   importedAfter = [],
 }: HostOptions): Promise<Host> {
@@ -107,7 +110,7 @@ export async function startHost({
   })
   class AppModule {}
 
-  const app = await createApp(kind, AppModule, forceCloseConnections);
+  const app = await createApp(kind, AppModule, forceCloseConnections, adapter);
   await configure?.(app);
   await app.listen(port, '127.0.0.1');
   return { app, url, callback, close: () => app.close() };
@@ -118,8 +121,12 @@ export async function createApp(
   kind: HostKind,
   module: Type,
   forceCloseConnections = true,
+  adapter?: () => ExpressAdapter | FastifyAdapter,
 ): Promise<INestApplication> {
   const quiet = { logger: ['fatal'] as ['fatal'], forceCloseConnections, abortOnError: false };
+  if (adapter !== undefined) {
+    return NestFactory.create(module, adapter(), quiet);
+  }
   if (kind.startsWith('express')) {
     const app = await NestFactory.create<NestExpressApplication>(module, new ExpressAdapter(), quiet);
     if (kind.includes('session')) {
