@@ -85,8 +85,9 @@ export function loginRoutes(routes: string | LoginRoutes): Type[] {
           // Of Nest's `RouterModule`.
           const key = MODULE_PATH + modules.applicationId;
           const modulePath = home && new Reflector().get<string | undefined>(key, home.metatype);
-          const route = { modulePath, ctrlPath: path, methodPath: 'callback' };
-          compareCallback(options, route, config, host.httpAdapter);
+          const globalPrefix = config.getGlobalPrefix();
+          const route = { modulePath, ctrlPath: path, methodPath: 'callback', globalPrefix };
+          compareCallback(options, route, new RoutePathFactory(config), host.httpAdapter);
         });
       }
     }
@@ -135,39 +136,29 @@ export function loginRoutes(routes: string | LoginRoutes): Type[] {
 /** Warns of the first `redirectUri` whose path the router does not serve as the callback: its logins would end with a 404. */
 function compareCallback(
   { tenants, pathOf }: CheckedOptions,
-  route: { modulePath: string | undefined; ctrlPath: string; methodPath: string },
-  config: ApplicationConfig,
+  route: { modulePath: string | undefined; ctrlPath: string; methodPath: string; globalPrefix: string },
+  paths: RoutePathFactory,
   adapter: HttpServer,
 ): void {
   const isExpress = adapter.getType() === 'express';
   // Nest 11 does not tell: these are the defaults of the routers.
   const { caseSensitive = !isExpress, ignoreTrailingSlash = isExpress } =
     adapter.getRouteMatchingOptions?.() ?? {};
-  const partsOf = (path: string): string[] =>
-    (caseSensitive ? path : path.toLowerCase()).replace(ignoreTrailingSlash ? /\/$/ : '', '').split('/');
-  const globalPrefix = config.getGlobalPrefix();
+  const asMatched = (path: string): string =>
+    (caseSensitive ? path : path.toLowerCase()).replace(ignoreTrailingSlash ? /\/$/ : '', '');
   for (const [key, { login }] of 'find' in tenants ? [] : tenants) {
     const given = login?.redirectUri && new URL(login.redirectUri).pathname;
+    const parts = given?.split('/') ?? [];
     // `exclude` of the prefix may name a method.
     const method = login?.responseType === 'code' ? RequestMethod.GET : RequestMethod.POST;
-    const [served = ''] = new RoutePathFactory(config).create({ ...route, globalPrefix }, method);
+    const [served = ''] = paths.create(route, method);
     // Express compares a path as it is sent, Fastify decodes it first.
-    const callback = isExpress ? served : encodeURI(served);
-    if (given && !fits(partsOf(given), partsOf(callback))) {
-      const line = `its path is ${given}, but that of the callback is ${callback}`;
+    const callback = (isExpress ? served : encodeURI(served)).split('/');
+    const own = callback.map((part, at) => (part.includes(':') ? parts[at] : part)).join('/');
+    if (given && asMatched(given) !== asMatched(own)) {
+      const line = `its path is ${given}, but that of the callback is ${callback.join('/')}`;
       new Logger('nestjs-exhibitor').warn(`${pathOf(key)}.login.redirectUri: ${line}`);
       return;
     }
   }
-}
-
-/** True where each part of a path is that of the route. After a colon, it is a parameter. */
-function fits(given: string[], route: string[]): boolean {
-  return (
-    given.length === route.length &&
-    route.every((part, at) => {
-      const [start = '', parameter] = part.split(':');
-      return parameter === undefined ? given[at] === part : given[at]?.startsWith(start);
-    })
-  );
 }

@@ -1,7 +1,7 @@
 import { createParamDecorator, type ExecutionContext } from '@nestjs/common';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { defaultExhibitorId } from '../exhibitors/exhibitor-id.js';
-import { requestPairOf, resultsIn } from '../guards/execution-context.js';
+import { FIND_EVENT, requestPairOf, resultsIn, type Results } from '../guards/execution-context.js';
 import { toHttpException } from '../guards/to-http-exception.js';
 import type { ExhibitorContext } from '../model/exhibitor-request.interface.js';
 
@@ -57,14 +57,17 @@ export const CurrentIdentity = createParamDecorator((_: unknown, context: Execut
 
 /**
  * Id of the event of the request; at the callback, of the login. `undefined` where there is none: at the callback, and with
- * {@link AllowAnonymous}. Needs {@link ExhibitorGuard} or {@link ExhibitorCallbackGuard}.
+ * {@link AllowAnonymous}; elsewhere 400 `event_required`. The event of the login counts for GET and HEAD only. Needs
+ * {@link ExhibitorGuard}, {@link ExhibitorIdentityGuard} or {@link ExhibitorCallbackGuard}.
  *
  * @example
  * mine(@CurrentEvent() eventId: string) { return eventId; }
  */
-export const CurrentEvent = createParamDecorator((_: unknown, context: ExecutionContext) =>
-  resultOf('eventId', context, 'CurrentEvent', 'ExhibitorGuard'),
-);
+export const CurrentEvent = createParamDecorator((_: unknown, context: ExecutionContext) => {
+  const results = resultsOf(context, 'CurrentEvent') ?? {};
+  const find = 'eventId' in results ? undefined : results[FIND_EVENT];
+  return find === undefined ? resultOf('eventId', context, 'CurrentEvent', 'ExhibitorGuard') : find();
+});
 
 /**
  * Key of the tenant of the user; for nobody ({@link AllowAnonymous}) that which the request names, or `undefined`. Needs
@@ -84,13 +87,13 @@ function resultOf<K extends keyof ExhibitorContext>(
   decorator: string,
   guard: string,
 ): ExhibitorContext[K] | undefined {
-  const results = resultsOf(context, decorator);
+  const results: Partial<ExhibitorContext> | undefined = resultsOf(context, decorator);
   if (results !== undefined && name in results) {
     return results[name];
   }
   throw new Error(`@${decorator}() needs ${guard} on the route`);
 }
 
-function resultsOf(context: ExecutionContext, decorator: string): Partial<ExhibitorContext> | undefined {
+function resultsOf(context: ExecutionContext, decorator: string): Results | undefined {
   return resultsIn(context, requestPairOf(context, `@${decorator}()`).request);
 }

@@ -59,6 +59,12 @@ export function guardsOn(target: Target): readonly unknown[] {
   return reflector.get<unknown[] | undefined>(GUARDS_METADATA, target) ?? [];
 }
 
+/** Finds the event of a request whose guards needed none. */
+export const FIND_EVENT = Symbol('nestjs-exhibitor.find-event');
+
+/** What guards have found. The symbol is on no copy by JSON or `structuredClone`. */
+export type Results = Partial<ExhibitorContext> & { [FIND_EVENT]?: () => Promise<string | undefined> };
+
 /** In GraphQL by field: the fields of one request run in parallel and may be about different events. */
 const resultsByField = new WeakMap<object, Partial<ExhibitorContext>>();
 
@@ -81,10 +87,7 @@ export function keepResults(
 }
 
 /** What the guards of this handler have found. A field of GraphQL without such results has those that a guard of the host has set. */
-export function resultsIn(
-  context: ExecutionContext,
-  request: ExhibitorRequest,
-): Partial<ExhibitorContext> | undefined {
+export function resultsIn(context: ExecutionContext, request: ExhibitorRequest): Results | undefined {
   const { exhibitorContext } = request;
   const field = fieldOf(context);
   if (field === undefined) {

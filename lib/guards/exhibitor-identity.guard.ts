@@ -4,11 +4,18 @@ import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { isNavigation } from '../http/fetch-metadata.js';
 import type { HttpContext } from '../http/http-context.js';
-import type { ExhibitorContext } from '../model/exhibitor-request.interface.js';
 import { safeReturnTo } from '../login/return-to.js';
+import { checkEventId } from '../model/path-parameters.js';
 import { unnamedEvent } from '../problems/host-problems.js';
 import { setUser, type SessionState } from '../session/request-user.js';
-import { declaredOn, guardsOn, keepResults, resultsIn } from './execution-context.js';
+import {
+  declaredOn,
+  FIND_EVENT,
+  guardsOn,
+  keepResults,
+  resultsIn,
+  type Results,
+} from './execution-context.js';
 import { neverSettle, RouteGuard, textOf } from './route-guard.js';
 
 /** Replies depend on the user and must not be cached for others. A header that the handler sets replaces this one. */
@@ -37,7 +44,9 @@ export class ExhibitorIdentityGuard extends RouteGuard {
   /** Runs the steps of this guard; called by Nest. */
   override canActivate(context: ExecutionContext): boolean | Promise<boolean> {
     return ExhibitorIdentityGuard.enter(this, context, async (http) => {
-      const { results } = await ExhibitorIdentityGuard.identify(this, http, context);
+      const { results, ...found } = await ExhibitorIdentityGuard.identify(this, http, context);
+      let event: Promise<string | undefined> | undefined;
+      results[FIND_EVENT] = () => (event ??= this.#findEvent(http, context, found));
       const before = resultsIn(context, http.request);
       // An earlier ExhibitorGuard may have found more for this user.
       const isSame = before?.identity === results.identity && before?.tenant === results.tenant;
@@ -61,9 +70,9 @@ export class ExhibitorIdentityGuard extends RouteGuard {
     const session = isPublic
       ? await guard.#userOrNobody(http, tenant)
       : ((await guard.getIdentity(http, tenant)) ?? (await guard.onNoIdentity(http)));
-    const results: Partial<ExhibitorContext> =
+    const results: Results =
       session === undefined
-        ? { identity: undefined, tenant, exhibitors: [], exhibitor: undefined }
+        ? { identity: undefined, tenant }
         : { identity: setUser(http, session), tenant: session.tenant.key };
     return { isPublic, session, results };
   }
@@ -97,7 +106,7 @@ export class ExhibitorIdentityGuard extends RouteGuard {
    * The event of the request, for {@link ExhibitorGuard} and `redirectToLogin`: the route parameter `eventId`; on routes without it, the
    * query `eventId`, else the event of the login. With the option, that of `resolveEvent`, else the event of the login: neither parameter
    * nor query is read. On a route with other parameters than `tenant` and `exhibitorId`, and in GraphQL, query and login do not count:
-   * the handler may act on another event.
+   * the handler may act on another event. The event of the login counts for GET and HEAD only: a link of any page may have started it.
    *
    * @param session `undefined` where nobody is logged in
    */
@@ -107,25 +116,29 @@ export class ExhibitorIdentityGuard extends RouteGuard {
     session: SessionState | undefined,
   ): string | undefined | Promise<string | undefined> {
     const services = RouteGuard.servicesOf(this);
-    const { params = {} } = http.request;
+    const { method, params = {}, query } = http.request;
     const isHttp = context.getType<string>() === 'http';
     const mayUseDefault = isHttp && Object.keys(params).every((name) => OTHER_PARAMETERS.includes(name));
-    const eventOfLogin = mayUseDefault ? session?.identity.eventId : undefined;
+    const isReading = method === 'GET' || method === 'HEAD';
+    const eventOfLogin = mayUseDefault && isReading ? session?.identity.eventId : undefined;
+    const none = (): undefined => {
+      if (session !== undefined) {
+        services.log.report(session.tenant, unnamedEvent(context.getClass().name, context.getHandler().name));
+      }
+    };
     if (services.settings().resolveEvent !== undefined) {
-      return services.ask('resolveEvent', http, context).then((named) => named ?? eventOfLogin);
+      const named = services.ask('resolveEvent', http, context);
+      return named.then((event) => event ?? (isHttp && !isReading ? none() : eventOfLogin));
     }
     if (isHttp && 'eventId' in params) {
       return textOf(params['eventId']);
     }
-    if (mayUseDefault) {
-      // The handler may read the event of a list or an object, so that the one of the login does not count.
-      const inQuery = http.request.query?.['eventId'] ?? '';
-      return inQuery === '' ? eventOfLogin : textOf(inQuery);
+    // The handler may read the event of a list or an object, so that the one of the login does not count.
+    const inQuery = mayUseDefault ? (query?.['eventId'] ?? '') : '';
+    if (inQuery !== '') {
+      return textOf(inQuery);
     }
-    if (session !== undefined) {
-      services.log.report(session.tenant, unnamedEvent(context.getClass().name, context.getHandler().name));
-    }
-    return undefined;
+    return mayUseDefault && isReading ? eventOfLogin : none();
   }
 
   /**
@@ -162,6 +175,23 @@ export class ExhibitorIdentityGuard extends RouteGuard {
     return neverSettle();
   }
 
+  /** The event for `@CurrentEvent()`. An identity alone needs none, so that it is looked for when a handler asks for it. */
+  async #findEvent(
+    http: HttpContext,
+    context: ExecutionContext,
+    { session, isPublic }: { session: SessionState | undefined; isPublic: boolean },
+  ): Promise<string | undefined> {
+    try {
+      const named = await this.getEvent(http, context, session);
+      if (named === undefined && !isPublic) {
+        throw noEvent(session);
+      }
+      return named === undefined ? undefined : checkEventId(named);
+    } catch (error) {
+      return await this.onFailure(error, http);
+    }
+  }
+
   /** A refused token counts as nobody, as a cookie that does not open. */
   async #userOrNobody(http: HttpContext, tenantKey: string | undefined): Promise<SessionState | undefined> {
     try {
@@ -182,6 +212,10 @@ export class ExhibitorIdentityGuard extends RouteGuard {
     return super.onFailure(error, http);
   }
 }
+
+/** The request names no event. */
+export const noEvent = (session?: SessionState): ExhibitorError =>
+  new ExhibitorError('event_required', 'the request names no event', { tenant: session?.tenant.key });
 
 function nobody(): ExhibitorError {
   return new ExhibitorError('unauthenticated', 'nobody is logged in');

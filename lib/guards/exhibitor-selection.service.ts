@@ -5,6 +5,7 @@ import { isCrossSiteRequest } from '../http/fetch-metadata.js';
 import type { Exhibitor, ExhibitorRequest } from '../model/exhibitor-request.interface.js';
 import { sessionOf } from '../session/request-user.js';
 import { requestPairOf, resultsIn } from './execution-context.js';
+import { noEvent } from './exhibitor-identity.guard.js';
 import { ExhibitorGuardServices, requireServices } from './route-guard.js';
 
 const NAME = 'ExhibitorSelection';
@@ -71,9 +72,7 @@ export class ExhibitorSelection<T = Exhibitor> {
       throw new ExhibitorError('unauthenticated', 'nobody is logged in');
     }
     if (eventId === undefined) {
-      throw new ExhibitorError('event_required', 'the request names no event', {
-        tenant: session.tenant.key,
-      });
+      throw noEvent(session);
     }
     const { trustedOrigins } = this.#services.settings();
     if (isCrossSiteRequest(http, session.tenant.login?.redirectUri, trustedOrigins)) {

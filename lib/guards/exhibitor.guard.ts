@@ -4,7 +4,7 @@ import { lookupOptions } from '../exhibitors/call-options.schema.js';
 import type { HttpContext } from '../http/http-context.js';
 import { checkEventId } from '../model/path-parameters.js';
 import type { SessionState } from '../session/request-user.js';
-import { ExhibitorIdentityGuard } from './exhibitor-identity.guard.js';
+import { ExhibitorIdentityGuard, noEvent } from './exhibitor-identity.guard.js';
 import { keepResults } from './execution-context.js';
 import { RouteGuard, textOf } from './route-guard.js';
 
@@ -94,7 +94,7 @@ export class ExhibitorGuard extends ExhibitorIdentityGuard {
 
   /** The request names no event. By default throws 400 `event_required`; may answer an event id instead. */
   protected onNoEvent(session: SessionState): string | Promise<string> {
-    throw new ExhibitorError('event_required', 'the request names no event', { tenant: session.tenant.key });
+    throw noEvent(session);
   }
 
   /**

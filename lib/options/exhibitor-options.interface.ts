@@ -41,9 +41,9 @@ interface CommonOptions<T> {
   resolveTenant?:
     ((request: ExhibitorRequest, context: ExecutionContext) => MaybeAsync<string | undefined>) | undefined;
   /**
-   * Event of a request. Default: route parameter `eventId`; on routes without it, query `eventId`, else the event of the login. On a
-   * route with other parameters than `tenant` and `exhibitorId`, and in GraphQL, only this option names the event: without it the
-   * reply is 400 `event_required`.
+   * Event of a request. Default: route parameter `eventId`; on routes without it, query `eventId`, else, for GET and HEAD, the event
+   * of the login. On a route with other parameters than `tenant` and `exhibitorId`, and in GraphQL, only this option names the event:
+   * without it the reply is 400 `event_required`.
    */
   resolveEvent?:
     ((request: ExhibitorRequest, context: ExecutionContext) => MaybeAsync<string | undefined>) | undefined;

@@ -102,10 +102,10 @@ export function unusableUser(members: readonly string[]): string {
 export const UNREAD_FORM =
   "no body parser has read its form: leave Nest's bodyParser on, or register one for application/x-www-form-urlencoded";
 
-/** `ExhibitorGuard` on a route whose event it must not guess. */
+/** A guard on a route whose event it must not guess. */
 export function unnamedEvent(controller: string, handler: string): Problem {
   const message =
-    `${controller}.${handler} has route parameters of which none is eventId, or is GraphQL: only the option resolveEvent ` +
-    'can name its event, and it is not set';
+    `a request of ${controller}.${handler} names no event: name it by the route parameter eventId, or by the option resolveEvent. ` +
+    'Without that option and other parameters, the query eventId counts too, and for GET and HEAD the event of the login';
   return { cause: `event of ${controller}.${handler}`, options: [], message };
 }

@@ -18,6 +18,7 @@ import {
 import { firstValueFrom } from 'rxjs';
 import {
   AllowAnonymous,
+  CurrentEvent,
   CurrentExhibitor,
   CurrentExhibitors,
   CurrentIdentity,
@@ -74,6 +75,15 @@ class BoothResolver {
   @UseGuards(ExhibitorIdentityGuard)
   user(@CurrentIdentity() { subject }: ExhibitorIdentity, @CurrentTenant() tenant: string): string {
     return `${subject} of ${tenant}`;
+  }
+
+  @Query(() => String)
+  @UseGuards(ExhibitorIdentityGuard)
+  event(
+    @CurrentEvent() eventId: string,
+    @Args('eventId', { type: () => String, nullable: true }) _eventId?: string,
+  ): string {
+    return eventId;
   }
 
   @Mutation(() => Booth)
@@ -222,6 +232,13 @@ describe('a resolver on Express', () => {
     expect((await ask('{ count(eventId: "world-2026") }')).data).toEqual({ count: 1234 });
     const nowhere = await ask('{ count(eventId: "nowhere") }');
     expect(originalError(nowhere)).toMatchObject({ statusCode: 404, code: 'not_found' });
+  });
+
+  it('knows the event of each field behind ExhibitorIdentityGuard, and never that of the login', async () => {
+    const member = await members.enter('sam.several', { eventId: 'world-2026' });
+    const two = await ask('{ one: event(eventId: "a") other: event(eventId: "b") }', member);
+    expect(two.data).toEqual({ one: 'a', other: 'b' });
+    expect(originalError(await ask('{ event }', member))).toMatchObject({ code: 'event_required' });
   });
 
   it('reports a decorator without its guard', async () => {

@@ -1,8 +1,10 @@
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
-import { HttpException, UseGuards } from '@nestjs/common';
+import { All, Controller, HttpException, Post, UseGuards } from '@nestjs/common';
 import { firstValueFrom } from 'rxjs';
 import {
   AllowAnonymous,
+  CurrentEvent,
+  CurrentExhibitors,
   ExhibitorGuard,
   ExhibitorIdentityGuard,
   ExhibitorLoginGuard,
@@ -30,6 +32,13 @@ class LeadingGuard extends ExhibitorIdentityGuard {
   }
 }
 
+/** Chooses the event itself where a request names none. */
+class ChoosingGuard extends ExhibitorGuard {
+  protected override onNoEvent(): string {
+    return 'national-2026';
+  }
+}
+
 /** They name the event in ways of their own. */
 const FAIRS = routesOf({
   'fairs/:id/booth': [UseGuards(ExhibitorGuard)],
@@ -39,6 +48,66 @@ const FAIRS = routesOf({
   'fairs/:id/login': [UseGuards(ExhibitorLoginGuard)],
   'portals/:tenant/booths/:exhibitorId': [UseGuards(ExhibitorGuard)],
 });
+
+/** They act on an event. Each answers all methods. */
+@Controller()
+class ActingController {
+  @All('save')
+  @UseGuards(ExhibitorGuard)
+  save(@CurrentEvent() eventId: string): object {
+    return { eventId };
+  }
+
+  @All('portals/:tenant/save')
+  @UseGuards(ExhibitorGuard)
+  saveAt(@CurrentEvent() eventId: string): object {
+    return { eventId };
+  }
+
+  @All('events/:eventId/save')
+  @UseGuards(ExhibitorGuard)
+  saveOf(@CurrentEvent() eventId: string): object {
+    return { eventId };
+  }
+
+  @All('note')
+  @UseGuards(ExhibitorIdentityGuard)
+  note(@CurrentEvent() eventId: string, @CurrentEvent() again: string): object {
+    return eventId === again ? { eventId } : {};
+  }
+
+  @All('events/:eventId/note')
+  @UseGuards(ExhibitorIdentityGuard)
+  noteOf(@CurrentEvent() eventId: string): object {
+    return { eventId };
+  }
+
+  @All('fairs/:id/note')
+  @UseGuards(ExhibitorIdentityGuard)
+  noteAt(@CurrentEvent() eventId: string): object {
+    return { eventId };
+  }
+
+  @All('open/save')
+  @AllowAnonymous()
+  @UseGuards(ExhibitorGuard)
+  openSave(@CurrentEvent() eventId: string | undefined, @CurrentExhibitors() { length }: unknown[]): object {
+    return { eventId, length };
+  }
+
+  @All('open/note')
+  @AllowAnonymous()
+  @UseGuards(ExhibitorIdentityGuard)
+  openNote(@CurrentEvent() eventId?: string): object {
+    return { eventId };
+  }
+
+  @Post('both')
+  @UseGuards(ExhibitorIdentityGuard, ChoosingGuard)
+  both(@CurrentEvent() eventId: string): object {
+    return { eventId };
+  }
+}
 
 type Answers = Pick<ExhibitorModuleOptions, 'resolveTenant' | 'resolveEvent' | 'resolveExhibitor'>;
 
@@ -63,7 +132,7 @@ afterEach(() => {
 function start(kind: HostKind, options: OtherOptions = {}): Promise<Host> {
   return startHost({
     kind,
-    controllers: [BoothController, FAIRS],
+    controllers: [BoothController, FAIRS, ActingController],
     configure: (app) => app.useLogger(lines),
     options: tenantsOptions(sandbox, ['acme', 'globex', 'initech'], {
       resolveTenant: (...asked) => answers.resolveTenant?.(...asked),
@@ -196,6 +265,108 @@ describe.each(['express', 'fastify'] as const)('a request on %s', (kind) => {
       const returnTo = new URLSearchParams({ returnTo: '/fairs/x/page?eventId=world-2026' });
       expect(page.headers.get('location')).toBe(`/auth/login?${returnTo}`);
       expect(lines.all).toEqual([]);
+    });
+  });
+
+  describe('that changes something', () => {
+    const WRITING = ['POST', 'PUT', 'PATCH', 'DELETE'];
+    const login = { tenant: 'acme', eventId: 'boutique-2026' };
+    const send = async (
+      path: string,
+      method: string,
+      at: { url: string } = host,
+      visitor?: Visitor,
+    ): Promise<Answer> => {
+      const json = ['GET', 'DELETE'].includes(method) ? undefined : { eventId: 'world-2026' };
+      const from = visitor ?? (await members.enter('sam.several', login));
+      const { status, text } = await from.visit(`${at.url}${path}`, { method, json });
+      return [status, JSON.parse(text)];
+    };
+    const ofLogin = expect.objectContaining({ eventId: 'boutique-2026' });
+
+    it.each(['/save', '/portals/acme/save', '/note'])(
+      'names its event itself at %s: that of the login counts for reading',
+      async (path) => {
+        for (const method of WRITING) {
+          lines.clear();
+          expect([method, ...(await send(path, method))]).toEqual([
+            method,
+            ...refused(400, 'event_required'),
+          ]);
+          expect(lines.all).toEqual([
+            expect.stringMatching(
+              /ActingController\.\w+ names no event.*resolveEvent.*query eventId.*GET and HEAD/,
+            ),
+          ]);
+          await send(path, method);
+          expect(lines.all).toHaveLength(1);
+          clockOf(host.app).skip(60_000);
+          const named = await send(`${path}?eventId=regional-2026`, method);
+          expect(named[1]).toEqual({ eventId: 'regional-2026' });
+          expect(await send(`${path}?eventId=a&eventId=b`, method)).toEqual(refused(400, 'event_required'));
+          expect(await send(`${path}?eventId=..`, method)).toEqual(refused(400, 'invalid_argument'));
+        }
+        clockOf(host.app).back();
+        expect(await send(path, 'GET')).toEqual([200, ofLogin]);
+        const head = await (
+          await members.enter('sam.several', login)
+        ).visit(`${host.url}${path}`, {
+          method: 'HEAD',
+        });
+        expect(head.status).toBe(200);
+      },
+    );
+
+    it('names it by the route, at any method', async () => {
+      for (const method of ['GET', ...WRITING]) {
+        for (const path of ['save', 'note']) {
+          const [, body] = await send(`/events/regional-2026/${path}`, method);
+          expect(body).toEqual({ eventId: 'regional-2026' });
+        }
+        expect(await send('/fairs/world-2026/note?eventId=world-2026', method)).toEqual(
+          refused(400, 'event_required'),
+        );
+      }
+    });
+
+    it('is about no event on a public route, unless it names one', async () => {
+      for (const path of ['/open/save', '/open/note']) {
+        expect((await send(path, 'GET'))[1]).toMatchObject({ eventId: 'boutique-2026' });
+        expect((await send(path, 'POST'))[1]).not.toHaveProperty('eventId');
+        const named = `${path}?eventId=regional-2026`;
+        expect((await send(named, 'POST'))[1]).toMatchObject({ eventId: 'regional-2026' });
+        expect((await send(named, 'POST', host, new Visitor()))[1]).toMatchObject({
+          eventId: 'regional-2026',
+        });
+        expect((await send(path, 'POST', host, new Visitor()))[1]).not.toHaveProperty('eventId');
+      }
+    });
+
+    it('leaves the event to the guard that needs one', async () => {
+      expect(await send('/both', 'POST')).toEqual([201, { eventId: 'national-2026' }]);
+    });
+
+    it('is about the event that resolveEvent answers, once for each guard, and no other', async () => {
+      const resolveEvent = jest.fn<NonNullable<Answers['resolveEvent']>>(() => undefined);
+      answers = { ...BY_REQUEST, resolveEvent };
+      const visitor = await signIn(sandbox, resolving, 'sam.several', login);
+      for (const path of ['/save', '/note']) {
+        lines.clear();
+        resolveEvent.mockReset();
+        expect(await send(`${path}?eventId=world-2026`, 'POST', resolving, visitor)).toEqual(
+          refused(400, 'event_required'),
+        );
+        expect(lines.all).toEqual([expect.stringContaining('resolveEvent')]);
+        expect(resolveEvent).toHaveBeenCalledTimes(1);
+        expect(await send(path, 'GET', resolving, visitor)).toEqual([200, ofLogin]);
+        resolveEvent.mockResolvedValue('regional-2026');
+        const [, body] = await send(path, 'POST', resolving, visitor);
+        expect(body).toEqual({ eventId: 'regional-2026' });
+        resolveEvent.mockImplementation(() => {
+          throw new HttpException('no such fair', 410);
+        });
+        expect((await send(path, 'POST', resolving, visitor))[0]).toBe(410);
+      }
     });
   });
 

@@ -1,4 +1,4 @@
-import { Controller, Get, Inject, Module, Param, UseGuards } from '@nestjs/common';
+import { Controller, Get, Inject, Module, Param, Post, UseGuards } from '@nestjs/common';
 import type { ExecutionContext, INestApplication, Type } from '@nestjs/common';
 import type { AbstractHttpAdapter } from '@nestjs/core';
 import { ExpressAdapter } from '@nestjs/platform-express';
@@ -168,12 +168,22 @@ describe('ExhibitorTestingModule', () => {
       halls(@CurrentTenant() tenant: string, @CurrentEvent() eventId: string): object {
         return { tenant, eventId };
       }
+
+      @Post()
+      @UseGuards(ExhibitorGuard)
+      build(@CurrentEvent() eventId: string): object {
+        return { eventId };
+      }
     }
     await create({ ...WORLD, tenant: 'acme', eventId: 'fair' }, [BoothController, HallController]);
     const get = await serve();
     expect(await get('/mine')).toMatchObject({ body: { eventId: 'fair', ids: ['x-1', 'x-2'] } });
     expect(await get('/me')).toMatchObject({ body: { tenant: 'acme' } });
     expect(await get('/globex/halls')).toMatchObject({ body: { tenant: 'globex', eventId: 'fair' } });
+    // As in production, a request that changes something names its event.
+    const post = { method: 'POST' };
+    expect(await get('/globex/halls', post)).toMatchObject({ status: 400, body: { code: 'event_required' } });
+    expect(await get('/globex/halls?eventId=fair', post)).toMatchObject({ body: { eventId: 'fair' } });
     const backend = module.get(ExhibitorTestingBackend);
     backend.signIn({ ...WORLD.identity, tenant: 'initech', eventId: 'hers' });
     expect(await get('/me')).toMatchObject({ body: { tenant: 'initech' } });

@@ -112,7 +112,11 @@ function testingOptions(backend: ExhibitorTestingBackend): ExhibitorModuleOption
     },
     allowedOrigins: () => true,
     resolveTenant: ({ params }) => backend.tenantOf(params?.['tenant']),
-    resolveEvent: ({ params, query }) => backend.eventOf(params?.['eventId'] ?? query?.['eventId']),
+    resolveEvent: ({ method, params, query }, context) => {
+      // As in production: what changes something names its event.
+      const mayOmit = context.getType<string>() !== 'http' || method === 'GET' || method === 'HEAD';
+      return backend.eventOf(params?.['eventId'] ?? query?.['eventId'], mayOmit);
+    },
     secrets: [randomBytes(32).toString('base64url')],
     lookupCache: false,
     // Hosts with the back-channel guard start.

@@ -21,7 +21,10 @@ export interface ExhibitorTestingWorld<T = Exhibitor> {
    * parameter `tenant`, or by its identity. Every key is a tenant.
    */
   tenant?: string;
-  /** Event of a request that names none by the route parameter or the query `eventId`, and of a user without an `eventId` of its own. */
+  /**
+   * Event of a request that names none by the route parameter or the query `eventId`, and of a user without an `eventId` of its own. It
+   * counts for GET, HEAD and GraphQL; other requests name theirs.
+   */
   eventId?: string;
   /** The user who is logged in; `null`: nobody. Default: a user with the e-mail address `user@example.com`. */
   identity?: Partial<ExhibitorIdentity> | null;
@@ -168,11 +171,12 @@ export class ExhibitorTestingBackend<T = Exhibitor> {
     return tenant ?? this.#identity?.tenant ?? this.tenant;
   }
 
-  /** The event of a request that names `eventId`, or none. @internal */
-  eventOf(eventId: unknown): string | undefined {
-    return typeof eventId === 'string' && eventId !== ''
-      ? eventId
-      : (this.#identity?.eventId ?? this.#world.eventId);
+  /** The event of a request that names `eventId`, or none, where it may omit it. @internal */
+  eventOf(eventId: unknown, mayOmit: boolean): string | undefined {
+    if (typeof eventId === 'string' && eventId !== '') {
+      return eventId;
+    }
+    return mayOmit ? (this.#identity?.eventId ?? this.#world.eventId) : undefined;
   }
 
   /** The user, where one is logged in at this tenant. @internal */
