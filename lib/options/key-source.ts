@@ -88,17 +88,33 @@ function parseJwks(value: unknown): KeySource | string {
   if (keys.some((key) => key.d !== undefined || key.kty === 'oct')) {
     return 'must hold public keys only';
   }
-  return { kind: 'jwks', jwks: { keys: keys.map(publicKeyOf) } };
+  return { kind: 'jwks', jwks: { keys } };
 }
 
-/** The members that are used (RFC 7517 §4, RFC 7518 §6), read once: an object of the host may have accessors. */
-function publicKeyOf({ kty, use, key_ops, alg, kid, crv, x, y, n, e }: JWK): JWK {
-  return { kty, use, key_ops, alg, kid, crv, x, y, n, e };
-}
+/** Members that are used (RFC 7517 §4, RFC 7518 §6), those of a private key at the end. */
+const MEMBERS = [
+  'kty',
+  'use',
+  'key_ops',
+  'alg',
+  'kid',
+  'crv',
+  'x',
+  'y',
+  'n',
+  'e',
+  'd',
+  'p',
+  'q',
+  'dp',
+  'dq',
+  'qi',
+  'k',
+];
 
-/** A JWK without the members that are `null`: some programs write `"d": null` and `"kid": null` into public keys. */
+/** A copy, since an object of the host may have accessors; without `null`, which some programs write as `d` or `kid` of public keys. */
 export function parseJwk(value: unknown): JWK | undefined {
-  const members = isRecord(value) ? Object.entries(value).filter(([, member]) => member !== null) : [];
-  const jwk = Object.fromEntries(members);
+  const members = isRecord(value) ? MEMBERS.map((name): [string, unknown] => [name, value[name]]) : [];
+  const jwk = Object.fromEntries(members.filter(([, member]) => (member ?? undefined) !== undefined));
   return typeof jwk['kty'] === 'string' ? (jwk as JWK) : undefined;
 }
