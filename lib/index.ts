@@ -71,7 +71,7 @@ export type {
   PaginationMetadata,
 } from './exhibitors/pages/exhibitor-page.interface.js';
 export { TokenValidator, type ValidateOptions } from './oidc/token-validator.service.js';
-export type { HttpContext } from './http/http-context.js';
+export type { HttpContext } from './browser/http-context.js';
 export { ExhibitorLogins, type LoginsToEnd } from './session/exhibitor-logins.service.js';
 export type { SessionState } from './session/request-user.js';
 

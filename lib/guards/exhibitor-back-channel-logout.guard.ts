@@ -1,7 +1,7 @@
 import { Inject, Injectable, Optional, type ExecutionContext } from '@nestjs/common';
 import { ConfigurationError } from '../errors/configuration.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
-import type { HttpContext } from '../http/http-context.js';
+import type { HttpContext } from '../browser/http-context.js';
 import { ExhibitorGuardServices, LOGIN_HEADERS, neverSettle, RouteGuard } from './route-guard.js';
 import { messageFor } from './to-http-exception.js';
 

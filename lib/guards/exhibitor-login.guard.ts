@@ -1,5 +1,5 @@
 import { Injectable, type ExecutionContext } from '@nestjs/common';
-import type { HttpContext } from '../http/http-context.js';
+import type { HttpContext } from '../browser/http-context.js';
 import type { LoginParameters } from '../login/authorization-request.js';
 import { neverSettle, RouteGuard, textOf } from './route-guard.js';
 

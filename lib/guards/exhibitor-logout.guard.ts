@@ -1,5 +1,5 @@
 import { Injectable, type ExecutionContext } from '@nestjs/common';
-import type { HttpContext } from '../http/http-context.js';
+import type { HttpContext } from '../browser/http-context.js';
 import { callPassport } from '../session/request-user.js';
 import { LOGIN_HEADERS, neverSettle, RouteGuard } from './route-guard.js';
 

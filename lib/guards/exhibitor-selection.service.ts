@@ -1,7 +1,7 @@
 import { Inject, Injectable, Optional, type ExecutionContext } from '@nestjs/common';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { parsedRecords } from '../exhibitors/parse-replies.js';
-import { isCrossSiteRequest } from '../http/fetch-metadata.js';
+import { isCrossSiteRequest } from '../browser/fetch-metadata.js';
 import type { Exhibitor, ExhibitorRequest } from '../model/exhibitor-request.interface.js';
 import { sessionOf } from '../session/request-user.js';
 import { requestPairOf, resultsIn } from './execution-context.js';

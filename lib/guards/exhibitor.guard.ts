@@ -1,7 +1,7 @@
 import { Injectable, type ExecutionContext } from '@nestjs/common';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { lookupOptions } from '../exhibitors/call-options.schema.js';
-import type { HttpContext } from '../http/http-context.js';
+import type { HttpContext } from '../browser/http-context.js';
 import { checkEventId } from '../model/path-parameters.js';
 import type { SessionState } from '../session/request-user.js';
 import { ExhibitorIdentityGuard, noEvent } from './exhibitor-identity.guard.js';

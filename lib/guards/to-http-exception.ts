@@ -3,7 +3,7 @@ import { HttpException } from '@nestjs/common';
 import { HTTP_STATUS_BY_CODE } from '../errors/error-codes.js';
 import { isOfHost, type ExhibitorError } from '../errors/exhibitor.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
-import type { HttpContext } from '../http/http-context.js';
+import type { HttpContext } from '../browser/http-context.js';
 
 /**
  * What a client may be told. Failures of the host, the service and the provider are told by the reason phrase: their words are for the

@@ -1,5 +1,5 @@
 import * as v from 'valibot';
-import type { HttpContext } from '../http/http-context.js';
+import type { HttpContext } from '../browser/http-context.js';
 import type { Refusal } from '../problems/problem.interface.js';
 import { isHybrid } from '../tenants/tenant.js';
 import type { PendingLogin } from './pending-login.js';

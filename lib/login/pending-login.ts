@@ -6,8 +6,8 @@ import {
   OwnCookies,
   type CookieAttributes,
   type OwnCookie,
-} from '../http/cookies.js';
-import type { HttpContext } from '../http/http-context.js';
+} from '../browser/cookies.js';
+import type { HttpContext } from '../browser/http-context.js';
 import { shortDigestOf } from '../model/digest.js';
 import type { ExhibitorSettings } from '../options/exhibitor-settings.js';
 import type { Sealer } from '../store/sealer.service.js';

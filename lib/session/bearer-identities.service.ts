@@ -1,7 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { LoginFailedError } from '../errors/login-failed.error.js';
-import type { HttpContext } from '../http/http-context.js';
+import type { HttpContext } from '../browser/http-context.js';
 import { digestOf } from '../model/digest.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import { freezeJson } from '../model/json-values.js';

@@ -9,9 +9,9 @@
  * | `Max-Age`            | `endsAt`                                            | a logout finds the cookie of a user who was idle    |
  */
 import { Inject, Injectable } from '@nestjs/common';
-import { isSecure, OwnCookies } from '../http/cookies.js';
-import { isWithoutUser } from '../http/fetch-metadata.js';
-import type { HttpContext } from '../http/http-context.js';
+import { isSecure, OwnCookies } from '../browser/cookies.js';
+import { isWithoutUser } from '../browser/fetch-metadata.js';
+import type { HttpContext } from '../browser/http-context.js';
 import { digestOf } from '../model/digest.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import { freezeJson, isRecord } from '../model/json-values.js';

@@ -1,6 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
-import type { HttpContext } from '../http/http-context.js';
+import type { HttpContext } from '../browser/http-context.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import type { SessionMode } from '../options/exhibitor-options.interface.js';

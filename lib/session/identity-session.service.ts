@@ -1,7 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { ConfigurationError } from '../errors/configuration.error.js';
-import { isSecure, OwnCookies } from '../http/cookies.js';
-import type { HttpContext } from '../http/http-context.js';
+import { isSecure, OwnCookies } from '../browser/cookies.js';
+import type { HttpContext } from '../browser/http-context.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import { unverified } from '../oidc/verify-signature.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';

@@ -1,6 +1,6 @@
 /** The user of a request: `request.user`, which guards set, and which the host sets with `session: 'host'`. */
 import { ConfigurationError } from '../errors/configuration.error.js';
-import type { HttpContext } from '../http/http-context.js';
+import type { HttpContext } from '../browser/http-context.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import type { ExhibitorRequest } from '../model/exhibitor-request.interface.js';
 import { frozenCopy, isRecord } from '../model/json-values.js';

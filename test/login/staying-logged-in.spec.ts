@@ -24,7 +24,7 @@ import {
   type ExhibitorIdentity,
   type ExhibitorRequest,
 } from '../../lib/index.js';
-import { HttpContext } from '../../lib/http/http-context.js';
+import { HttpContext } from '../../lib/browser/http-context.js';
 import { Sealer } from '../../lib/store/sealer.service.js';
 import { bodyOf, signIn } from '../guards/signed-in.js';
 import { MemoryStore } from '../store/memory-store.js';

@@ -7,7 +7,7 @@ import { ROOT } from './readme.js';
 const FLOORS: readonly (readonly string[])[] = [
   ['errors'],
   ['time', 'diagnostics', 'model'],
-  ['options', 'http'],
+  ['options', 'browser'],
   ['problems'],
   ['store'],
   ['tenants'],
