@@ -48,7 +48,7 @@ import { Clock } from './time/clock.js';
 import { Deadlines } from './time/deadline.js';
 import { TokenEndpoint } from './tokens/token-endpoint.service.js';
 import { TokenService } from './tokens/token.service.js';
-import { Transport } from './transport/transport.service.js';
+import { Transport } from './http/transport.service.js';
 
 /** Registration beside the options: both of Nest's module, none of a tenant. */
 interface ModuleExtras {

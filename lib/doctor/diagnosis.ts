@@ -16,9 +16,9 @@ import { TenantRegistry } from '../tenants/tenant-registry.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import { Clock } from '../time/clock.js';
 import { withTimeout } from '../time/deadline.js';
-import { Transport } from '../transport/transport.service.js';
-import { errorCode } from '../transport/wire/network-errors.js';
-import { parseRecord } from '../transport/wire/reply-body.js';
+import { Transport } from '../http/transport.service.js';
+import { errorCode } from '../http/wire/network-errors.js';
+import { parseRecord } from '../http/wire/reply-body.js';
 import type { DiagnosisHints, Finding } from './finding.js';
 
 export type Json = Readonly<Record<string, unknown>>;

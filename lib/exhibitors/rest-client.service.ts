@@ -5,8 +5,8 @@ import { ProblemLog } from '../problems/problem-log.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import type { Deadline } from '../time/deadline.js';
 import { TokenService } from '../tokens/token.service.js';
-import type { TransportReply, TransportRequest } from '../transport/transport-request.interface.js';
-import { Transport } from '../transport/transport.service.js';
+import type { TransportReply, TransportRequest } from '../http/transport-request.interface.js';
+import { Transport } from '../http/transport.service.js';
 
 export interface RestRequest extends Pick<TransportRequest, 'template'> {
   operation: 'list' | 'lookup';

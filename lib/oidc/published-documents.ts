@@ -5,7 +5,7 @@ import type { Tenant } from '../tenants/tenant.js';
 import type { Clock } from '../time/clock.js';
 import type { Deadline, Deadlines } from '../time/deadline.js';
 import { createCache, type ExpiringCache } from '../time/expiring-cache.js';
-import type { Transport } from '../transport/transport.service.js';
+import type { Transport } from '../http/transport.service.js';
 
 /** For how long a fetched document is used, and the last good one while it cannot be fetched, in ms. */
 const FRESH = 600_000;

@@ -1,6 +1,6 @@
 import type { CompactJWSHeaderParameters, JWTPayload } from 'jose';
 import { isRecord } from '../model/json-values.js';
-import { parseJson, parseRecord } from '../transport/wire/reply-body.js';
+import { parseJson, parseRecord } from '../http/wire/reply-body.js';
 import type { KeyHint, KeySet } from './key-set.js';
 
 /** Keys that are tried for one token. Anybody can send tokens that none of them verifies, and a `kid` may name 100 keys. */

@@ -10,7 +10,7 @@ import type { ProblemLog } from '../problems/problem-log.service.js';
 import type { Tenant } from '../tenants/tenant.js';
 import type { Clock } from '../time/clock.js';
 import type { Deadline } from '../time/deadline.js';
-import type { TransportRequest } from '../transport/transport-request.interface.js';
+import type { TransportRequest } from '../http/transport-request.interface.js';
 
 export interface OAuthClient {
   id: string;

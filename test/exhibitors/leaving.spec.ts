@@ -45,7 +45,7 @@ async function expectSilence(): Promise<void> {
   expect(service.ended('completed')).toEqual([]);
 }
 
-/** Over a host's dispatcher as well, and when the module closes: test/transport/leaving.spec.ts. */
+/** Over a host's dispatcher as well, and when the module closes: test/http/leaving.spec.ts. */
 describe('a call', () => {
   const host = useHost(() => startRestHost({ tenant: tenantAt(service.url) }));
   // With a token, a call sends its request within few microtasks.

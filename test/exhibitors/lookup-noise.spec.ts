@@ -1,4 +1,4 @@
-/** One person's failures must not close the service for others. Circuits, slots and queues: test/transport/limits.spec.ts. */
+/** One person's failures must not close the service for others. Circuits, slots and queues: test/http/limits.spec.ts. */
 import type { ServerResponse } from 'node:http';
 import { describe, expect, it } from '@jest/globals';
 import { firstValueFrom } from 'rxjs';

@@ -166,7 +166,7 @@ const MALFORMED: readonly ReplyRow[] = [
   ['401', answers({ error: 'invalid_client' }, 401)],
 ];
 
-/** What else no transport and no token reply may have: `test/transport/replies.spec.ts`, `test/tokens/tokens.spec.ts`. */
+/** What else no transport and no token reply may have: `test/http/replies.spec.ts`, `test/tokens/tokens.spec.ts`. */
 const TOKEN_REPLIES: readonly ReplyRow[] = [
   ...MALFORMED,
   ['an array', answers([{ sub: 'pat' }])],

@@ -27,7 +27,7 @@ const other = await useSandbox({ signingKey });
 let untrusted: TestServer;
 beforeAll(async () => {
   Logger.overrideLogger(false);
-  const certificates = join(import.meta.dirname, '../transport/certificates');
+  const certificates = join(import.meta.dirname, '../http/certificates');
   const [key, cert] = ['server.key', 'server.pem'].map((name) => readFileSync(join(certificates, name)));
   untrusted = await follow(createServer({ key, cert }), 'https');
 });

@@ -3,7 +3,7 @@ import { describe, expect, it } from '@jest/globals';
 import { ConfigurationError } from '../../lib/errors/configuration.error.js';
 import { checkOptions, checkTenant } from '../../lib/options/check-options.js';
 import type { TenantSettings } from '../../lib/options/tenant-settings.js';
-import { splitUrl } from '../../lib/transport/wire/http-client.js';
+import { splitUrl } from '../../lib/http/wire/http-client.js';
 import { pemOf } from '../support/keys.js';
 
 const privateKey = createPrivateKey(pemOf('provider'));

@@ -11,7 +11,7 @@ const FLOORS: readonly (readonly string[])[] = [
   ['problems'],
   ['store'],
   ['tenants'],
-  ['transport'],
+  ['http'],
   ['tokens'],
   ['exhibitors'],
   ['oidc'],
@@ -74,12 +74,12 @@ const RULES: Record<string, (one: Import) => boolean> = {
     roomOf(from) !== 'doctor' &&
     isLocal(to) &&
     !(to === 'index.ts' || isAside(to) || CHECKS.test(to)),
-  'only transport uses the network': ({ from, to, isType }) =>
+  'only http uses the network': ({ from, to, isType }) =>
     /^(axios|undici|@nestjs\/axios|node:https?)$/.test(to) &&
     !isType &&
     // That one reads the names of statuses.
     from !== 'guards/to-http-exception.ts' &&
-    !['transport', 'testing', 'doctor'].includes(roomOf(from)),
+    !['http', 'testing', 'doctor'].includes(roomOf(from)),
   // By `import()`, so that importing this package does not take the time to load them.
   'jose and passport are loaded when first needed': ({ from, to, isType, isDynamic }) =>
     /^(jose|passport|passport-openidconnect|@nestjs\/passport)$/.test(to) &&
@@ -95,7 +95,7 @@ function violationsOf(rules: typeof RULES): string[] {
 }
 
 describe('the rooms of lib/', () => {
-  it('import only lower floors, use the network only in transport, and load large packages when first needed', () => {
+  it('import only lower floors, use the network only in http, and load large packages when first needed', () => {
     expect(violationsOf(RULES)).toEqual([]);
   });
 

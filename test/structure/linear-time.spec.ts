@@ -6,7 +6,7 @@ import { ExhibitorError } from '../../lib/errors/exhibitor.error.js';
 import { checkContactEmail } from '../../lib/model/path-parameters.js';
 import { hideSecrets, untrustedText } from '../../lib/model/untrusted-text.js';
 import { unverified } from '../../lib/oidc/verify-signature.js';
-import { parseJson, UnreadableBody } from '../../lib/transport/wire/reply-body.js';
+import { parseJson, UnreadableBody } from '../../lib/http/wire/reply-body.js';
 import { ROOT } from './readme.js';
 
 const SIZE = 256 * 1024;

@@ -6,7 +6,7 @@ import { createCache } from '../../lib/time/expiring-cache.js';
 import { StoppedClock } from '../support/clock.js';
 import { pause } from '../support/wait.js';
 
-/** How calls end by their deadlines and signals: test/exhibitors/leaving.spec.ts, test/transport/leaving.spec.ts. */
+/** How calls end by their deadlines and signals: test/exhibitors/leaving.spec.ts, test/http/leaving.spec.ts. */
 describe('a deadline', () => {
   const clock = new Clock();
 

@@ -1,6 +1,6 @@
 import { ExhibitorError } from '../../errors/exhibitor.error.js';
 import type { Deadline } from '../../time/deadline.js';
-import { Semaphore } from '../../transport/limits/semaphore.js';
+import { Semaphore } from '../../http/limits/semaphore.js';
 import type { LookupSubject } from './lookup-endpoint.js';
 
 /** Lookups of one contact under way at a tenant, and further ones that wait. */

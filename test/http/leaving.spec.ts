@@ -1,7 +1,7 @@
 import { afterAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { Agent, RetryAgent } from 'undici';
 import type { HttpOptions } from '../../lib/index.js';
-import type { TransportRequest } from '../../lib/transport/transport-request.interface.js';
+import type { TransportRequest } from '../../lib/http/transport-request.interface.js';
 import { endOf, microtasks, MOMENTS } from '../support/moments.js';
 import { startRecorder } from '../support/recorder.js';
 import { aWhile, eventually } from '../support/wait.js';

@@ -1,10 +1,10 @@
 import type { ServerResponse } from 'node:http';
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import * as fc from 'fast-check';
-import { backOff, parseRetryAfter, waitBeforeRetry } from '../../lib/transport/limits/retry-policy.js';
+import { backOff, parseRetryAfter, waitBeforeRetry } from '../../lib/http/limits/retry-policy.js';
 import type { HttpOptions } from '../../lib/index.js';
-import type { Outcome } from '../../lib/transport/outcome.js';
-import type { Operation } from '../../lib/transport/transport-request.interface.js';
+import type { Outcome } from '../../lib/http/outcome.js';
+import type { Operation } from '../../lib/http/transport-request.interface.js';
 import { ending, Sender } from './transport-bench.js';
 import { TestClock } from '../support/clock.js';
 import { tenantAt } from '../support/tenant-at.js';

@@ -7,8 +7,8 @@ import type { TenantRegistry } from '../../lib/tenants/tenant-registry.service.j
 import type { Tenant } from '../../lib/tenants/tenant.js';
 import { Clock } from '../../lib/time/clock.js';
 import { Deadlines } from '../../lib/time/deadline.js';
-import type { TransportReply, TransportRequest } from '../../lib/transport/transport-request.interface.js';
-import { Transport } from '../../lib/transport/transport.service.js';
+import type { TransportReply, TransportRequest } from '../../lib/http/transport-request.interface.js';
+import { Transport } from '../../lib/http/transport.service.js';
 import { registryOf } from '../support/registry.js';
 import type { TestServer } from '../support/server.js';
 import { tenantAt } from '../support/tenant-at.js';
