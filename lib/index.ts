@@ -49,7 +49,7 @@ export type {
   RequestMessage,
   StoreMessage,
   TokenMessage,
-} from './diagnostics/channels.js';
+} from './call/channels.js';
 
 export type { Tenant } from './tenants/tenant.js';
 export { TenantRegistry } from './tenants/tenant-registry.service.js';

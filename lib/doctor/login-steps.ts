@@ -7,7 +7,7 @@ import { metadataUrl, OpenIdProvider } from '../oidc/openid-provider.service.js'
 import { unverified } from '../oidc/verify-signature.js';
 import { isAllowedUrl, parseUrl } from '../options/value-schemas.js';
 import { browserLoginOf, loginOf } from '../tenants/tenant.js';
-import type { Deadline } from '../time/deadline.js';
+import type { Deadline } from '../call/deadline.js';
 import { prove, Unproved, type Diagnosis, type Probed } from './diagnosis.js';
 
 const NO_CODE = 'nestjs-exhibitor-doctor-asks-whether-you-know-this-client';

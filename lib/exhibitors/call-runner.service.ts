@@ -4,8 +4,8 @@ import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
 import type { Tenant } from '../tenants/tenant.js';
-import { Clock } from '../time/clock.js';
-import { onAbort, type Deadline, Deadlines } from '../time/deadline.js';
+import { Clock } from '../call/clock.js';
+import { onAbort, type Deadline, Deadlines } from '../call/deadline.js';
 import type { CallOptions } from './call-options.interface.js';
 import {
   checkCall,

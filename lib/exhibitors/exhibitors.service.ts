@@ -1,7 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import type { Observable } from 'rxjs';
 import type { Exhibitor } from '../model/exhibitor-request.interface.js';
-import { Clock } from '../time/clock.js';
+import { Clock } from '../call/clock.js';
 import type {
   ListOptions,
   LookupFilter,

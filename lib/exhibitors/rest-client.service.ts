@@ -3,7 +3,7 @@ import { ExhibitorError, type ExhibitorErrorDetails } from '../errors/exhibitor.
 import { statusProblem } from '../problems/address-problems.js';
 import { ProblemLog } from '../problems/problem-log.service.js';
 import type { Tenant } from '../tenants/tenant.js';
-import type { Deadline } from '../time/deadline.js';
+import type { Deadline } from '../call/deadline.js';
 import { TokenService } from '../tokens/token.service.js';
 import type { TransportReply, TransportRequest } from '../http/transport-request.interface.js';
 import { Transport } from '../http/transport.service.js';

@@ -1,10 +1,10 @@
-import { publish } from '../diagnostics/channels.js';
+import { publish } from '../call/channels.js';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { addressProblem, partnerProblem } from '../problems/address-problems.js';
 import type { ProblemLog } from '../problems/problem-log.service.js';
 import type { Tenant } from '../tenants/tenant.js';
-import type { Clock } from '../time/clock.js';
-import type { Deadline } from '../time/deadline.js';
+import type { Clock } from '../call/clock.js';
+import type { Deadline } from '../call/deadline.js';
 import { parseDate, parseRetryAfter, waitBeforeRetry } from './limits/retry-policy.js';
 import type { RequestLimits } from './limits/tenant-limits.js';
 import {

@@ -5,7 +5,7 @@ import { OpenIdProvider, usableReply } from '../oidc/openid-provider.service.js'
 import { ProblemLog } from '../problems/problem-log.service.js';
 import { describeFailure, refusedClient } from '../problems/token-endpoint-problems.js';
 import { browserLoginOf, type Tenant } from '../tenants/tenant.js';
-import type { Deadline } from '../time/deadline.js';
+import type { Deadline } from '../call/deadline.js';
 import { newerClient, refusesSecret, withSecret, type OAuthClient } from '../tokens/client-authentication.js';
 import { TokenEndpoint, type EndpointReply, type TokenGrant } from '../tokens/token-endpoint.service.js';
 import { parseTokenReply } from '../tokens/token-reply.js';

@@ -1,5 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { publish } from '../diagnostics/channels.js';
+import { publish } from '../call/channels.js';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { LoginFailedError } from '../errors/login-failed.error.js';
@@ -19,8 +19,8 @@ import { Sealer } from '../store/sealer.service.js';
 import { SpentStates } from '../store/spent-states.service.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
 import { browserLoginOf } from '../tenants/tenant.js';
-import { Clock } from '../time/clock.js';
-import { Deadlines } from '../time/deadline.js';
+import { Clock } from '../call/clock.js';
+import { Deadlines } from '../call/deadline.js';
 import { authorizationUrl, checkLoginParameters } from './authorization-request.js';
 import { misfitOf, readCallback, type CallbackParameters } from './callback-parameters.js';
 import { CallbackVerifier } from './callback-verifier.service.js';

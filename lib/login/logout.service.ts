@@ -20,8 +20,8 @@ import { IdentitySession, type Departure } from '../session/identity-session.ser
 import { EndedLogins } from '../store/ended-logins.service.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
 import { browserLoginOf, type Tenant } from '../tenants/tenant.js';
-import { Clock } from '../time/clock.js';
-import { Deadlines } from '../time/deadline.js';
+import { Clock } from '../call/clock.js';
+import { Deadlines } from '../call/deadline.js';
 
 /** Longest logout token, in characters. */
 const MAX_LENGTH = 16_384;

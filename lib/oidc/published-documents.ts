@@ -2,9 +2,9 @@ import { ExhibitorError, isOfHost } from '../errors/exhibitor.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { LoginFailedError } from '../errors/login-failed.error.js';
 import type { Tenant } from '../tenants/tenant.js';
-import type { Clock } from '../time/clock.js';
-import type { Deadline, Deadlines } from '../time/deadline.js';
-import { createCache, type ExpiringCache } from '../time/expiring-cache.js';
+import type { Clock } from '../call/clock.js';
+import type { Deadline, Deadlines } from '../call/deadline.js';
+import { createCache, type ExpiringCache } from '../call/expiring-cache.js';
 import type { Transport } from '../http/transport.service.js';
 
 /** For how long a fetched document is used, and the last good one while it cannot be fetched, in ms. */

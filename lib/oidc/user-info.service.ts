@@ -6,7 +6,7 @@ import type { LoginSettings } from '../options/tenant-settings.js';
 import type { Refusal } from '../problems/problem.interface.js';
 import { ProblemLog } from '../problems/problem-log.service.js';
 import { loginOf, type Tenant } from '../tenants/tenant.js';
-import type { Deadline } from '../time/deadline.js';
+import type { Deadline } from '../call/deadline.js';
 import { described, formOf, isText } from './check-claims.js';
 import { OpenIdProvider } from './openid-provider.service.js';
 

@@ -18,7 +18,7 @@ import {
 } from './value-schemas.js';
 import { isRecord } from '../model/json-values.js';
 import type { SharedStore } from '../model/shared-store.interface.js';
-import { LONGEST_TIMER } from '../time/clock.js';
+import { LONGEST_TIMER } from '../call/clock.js';
 import { HTTP_DEFAULTS, httpSchema } from './tenant-settings.js';
 
 const SESSION_MODES = ['cookie', 'host', 'bearer'] as const;

@@ -7,7 +7,7 @@ import { ConfigurationError, type ConfigurationProblem } from '../errors/configu
 import { isRecord } from '../model/json-values.js';
 import { isLoopback } from '../model/loopback.js';
 import { untrustedText } from '../model/untrusted-text.js';
-import { LONGEST_TIMER } from '../time/clock.js';
+import { LONGEST_TIMER } from '../call/clock.js';
 
 /** One line an option: the first check of a value that fails is the last. */
 export const ONE_PROBLEM = { abortPipeEarly: true } as const;

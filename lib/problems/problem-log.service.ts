@@ -4,8 +4,8 @@ import { ExhibitorError, isOfHost, type ExhibitorErrorDetails } from '../errors/
 import { LoginFailedError, type LoginFailureDetails } from '../errors/login-failed.error.js';
 import { untrustedText } from '../model/untrusted-text.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
-import { Clock } from '../time/clock.js';
-import { createCache, type ExpiringCache } from '../time/expiring-cache.js';
+import { Clock } from '../call/clock.js';
+import { createCache, type ExpiringCache } from '../call/expiring-cache.js';
 import { firstFrame, stackText } from './host-problems.js';
 import type { Problem, Refusal } from './problem.interface.js';
 

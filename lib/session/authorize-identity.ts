@@ -3,7 +3,7 @@ import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js
 import type { Claims } from '../oidc/user-info.service.js';
 import type { ProblemLog } from '../problems/problem-log.service.js';
 import type { Tenant } from '../tenants/tenant.js';
-import type { Deadline } from '../time/deadline.js';
+import type { Deadline } from '../call/deadline.js';
 
 const NOT_AUTHORIZED = {
   cause: 'not_authorized',

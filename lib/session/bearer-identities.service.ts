@@ -10,9 +10,9 @@ import { TokenValidator } from '../oidc/token-validator.service.js';
 import { UserInfo } from '../oidc/user-info.service.js';
 import { ProblemLog } from '../problems/problem-log.service.js';
 import type { Tenant } from '../tenants/tenant.js';
-import { Clock } from '../time/clock.js';
-import { Deadlines } from '../time/deadline.js';
-import { createCache, type ExpiringCache } from '../time/expiring-cache.js';
+import { Clock } from '../call/clock.js';
+import { Deadlines } from '../call/deadline.js';
+import { createCache, type ExpiringCache } from '../call/expiring-cache.js';
 import { authorizedIdentity } from './authorize-identity.js';
 
 /** Estimated bytes of heap of all answers in the cache. An identity takes about three times its JSON. */

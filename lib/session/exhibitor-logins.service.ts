@@ -5,7 +5,7 @@ import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.j
 import { EndedLogins } from '../store/ended-logins.service.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
 import { loginOf } from '../tenants/tenant.js';
-import { Clock } from '../time/clock.js';
+import { Clock } from '../call/clock.js';
 
 /** One login, by the id of its identity; or every login of a user so far. */
 export type LoginsToEnd = { id: string } | { tenant: string; subject: string };

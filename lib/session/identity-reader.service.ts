@@ -9,7 +9,7 @@ import { ProblemLog } from '../problems/problem-log.service.js';
 import { EndedLogins } from '../store/ended-logins.service.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
 import type { Tenant } from '../tenants/tenant.js';
-import { Clock } from '../time/clock.js';
+import { Clock } from '../call/clock.js';
 import { BearerIdentities, bearerTokenOf } from './bearer-identities.service.js';
 import { IdentityCookie } from './identity-cookie.service.js';
 import { readHostUser, unusableUserOf, type SessionState } from './request-user.js';

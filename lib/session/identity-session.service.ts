@@ -9,7 +9,7 @@ import type { SessionMode } from '../options/exhibitor-options.interface.js';
 import { CLOCK_MARGIN, EndedLogins } from '../store/ended-logins.service.js';
 import { Sealer } from '../store/sealer.service.js';
 import type { Tenant } from '../tenants/tenant.js';
-import { Clock } from '../time/clock.js';
+import { Clock } from '../call/clock.js';
 import { IdentityCookie } from './identity-cookie.service.js';
 import { readHostUser, type SessionState } from './request-user.js';
 import { parseIdentity, personOf } from './stored-identity.js';

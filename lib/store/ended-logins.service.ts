@@ -15,8 +15,8 @@ import { digestOf } from '../model/digest.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import { LONGEST_COOKIE } from '../options/exhibitor-settings.js';
-import { Clock } from '../time/clock.js';
-import { createCache, type ExpiringCache } from '../time/expiring-cache.js';
+import { Clock } from '../call/clock.js';
+import { createCache, type ExpiringCache } from '../call/expiring-cache.js';
 import { SharedValues } from './shared-values.service.js';
 
 const KIND = 'ended-login';

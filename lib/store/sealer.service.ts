@@ -1,7 +1,7 @@
 import { createHash, hkdfSync } from 'node:crypto';
 import { Inject, Injectable } from '@nestjs/common';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
-import { Clock } from '../time/clock.js';
+import { Clock } from '../call/clock.js';
 
 /** Purpose of a sealed value. Each has its own key, so that a value cannot be used for another purpose. */
 type SealPurpose = 'login' | 'identity' | 'id-token' | 'store';

@@ -1,15 +1,15 @@
 import { createHmac } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Inject, Injectable, type BeforeApplicationShutdown } from '@nestjs/common';
-import { publish, type StoreMessage } from '../diagnostics/channels.js';
+import { publish, type StoreMessage } from '../call/channels.js';
 import { digestOf } from '../model/digest.js';
 import { isRecord } from '../model/json-values.js';
 import type { SharedStore } from '../model/shared-store.interface.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
 import { STORE_ANSWERS_AGAIN, storeDown, unwrittenLogouts } from '../problems/host-problems.js';
 import { ProblemLog } from '../problems/problem-log.service.js';
-import { Clock } from '../time/clock.js';
-import { withTimeout } from '../time/deadline.js';
+import { Clock } from '../call/clock.js';
+import { withTimeout } from '../call/deadline.js';
 import { Sealer } from './sealer.service.js';
 
 const PREFIX = 'nestjs-exhibitor';

@@ -1,6 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { Clock } from '../time/clock.js';
-import { createCache, type ExpiringCache } from '../time/expiring-cache.js';
+import { Clock } from '../call/clock.js';
+import { createCache, type ExpiringCache } from '../call/expiring-cache.js';
 import { SharedValues } from './shared-values.service.js';
 
 /** States that are remembered in one process. */

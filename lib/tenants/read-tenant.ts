@@ -6,7 +6,7 @@ import { untrustedText } from '../model/untrusted-text.js';
 import { checkTenant } from '../options/check-options.js';
 import type { ExhibitorSettings } from '../options/exhibitor-settings.js';
 import type { TenantSource } from '../options/tenant-options.interface.js';
-import { TimeoutError, withTimeout } from '../time/deadline.js';
+import { TimeoutError, withTimeout } from '../call/deadline.js';
 import { Tenant } from './tenant.js';
 
 /** Limits that are no larger than those of the module: all tenants share its process. */

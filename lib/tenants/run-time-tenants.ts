@@ -6,8 +6,8 @@ import type { ExhibitorSettings } from '../options/exhibitor-settings.js';
 import type { TenantSource } from '../options/tenant-options.interface.js';
 import { tenantSourceFails } from '../problems/host-problems.js';
 import type { ProblemLog } from '../problems/problem-log.service.js';
-import type { Clock } from '../time/clock.js';
-import { createCache, type ExpiringCache } from '../time/expiring-cache.js';
+import type { Clock } from '../call/clock.js';
+import { createCache, type ExpiringCache } from '../call/expiring-cache.js';
 import { readTenant, unknownTenant, type ReadTenant } from './read-tenant.js';
 import type { Tenant } from './tenant.js';
 

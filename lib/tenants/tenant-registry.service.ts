@@ -3,7 +3,7 @@ import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { STAND_IN, type ServiceCall, type StandIn } from '../model/stand-in.interface.js';
 import { CHECKED_OPTIONS, isTenantKey, type CheckedOptions } from '../options/check-options.js';
 import { ProblemLog } from '../problems/problem-log.service.js';
-import { Clock } from '../time/clock.js';
+import { Clock } from '../call/clock.js';
 import { unknownTenant } from './read-tenant.js';
 import { RunTimeTenants } from './run-time-tenants.js';
 import { Tenant } from './tenant.js';

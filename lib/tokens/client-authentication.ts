@@ -8,8 +8,8 @@ import { ExhibitorError } from '../errors/exhibitor.error.js';
 import type { AssertionKey, ClientAuthSettings, SecretSource } from '../options/client-auth-option.js';
 import type { ProblemLog } from '../problems/problem-log.service.js';
 import type { Tenant } from '../tenants/tenant.js';
-import type { Clock } from '../time/clock.js';
-import type { Deadline } from '../time/deadline.js';
+import type { Clock } from '../call/clock.js';
+import type { Deadline } from '../call/deadline.js';
 import type { TransportRequest } from '../http/transport-request.interface.js';
 
 export interface OAuthClient {

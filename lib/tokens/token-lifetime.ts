@@ -1,4 +1,4 @@
-import type { Clock } from '../time/clock.js';
+import type { Clock } from '../call/clock.js';
 
 /** Lifetime in ms where `expires_in` is missing: the service documents 3600 s. */
 const DEFAULT_LIFETIME = 3_600_000;

@@ -6,8 +6,8 @@ import type { ProblemLog } from '../problems/problem-log.service.js';
 import { refusedClient } from '../problems/token-endpoint-problems.js';
 import type { SharedValues } from '../store/shared-values.service.js';
 import type { Tenant } from '../tenants/tenant.js';
-import type { Clock } from '../time/clock.js';
-import { withTimeout, type Deadline } from '../time/deadline.js';
+import type { Clock } from '../call/clock.js';
+import { withTimeout, type Deadline } from '../call/deadline.js';
 import {
   newerClient,
   readApiClient,

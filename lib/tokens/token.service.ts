@@ -1,13 +1,13 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { publish } from '../diagnostics/channels.js';
+import { publish } from '../call/channels.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { TokenRejectedError } from '../errors/token-rejected.error.js';
 import { ProblemLog } from '../problems/problem-log.service.js';
 import { SharedValues } from '../store/shared-values.service.js';
 import { TenantRegistry } from '../tenants/tenant-registry.service.js';
 import type { StateKey, Tenant } from '../tenants/tenant.js';
-import { Clock, LONGEST_TIMER } from '../time/clock.js';
-import { Deadlines, type Deadline } from '../time/deadline.js';
+import { Clock, LONGEST_TIMER } from '../call/clock.js';
+import { Deadlines, type Deadline } from '../call/deadline.js';
 import { TokenEndpoint } from './token-endpoint.service.js';
 import type { AccessToken, TimedToken } from './token-lifetime.js';
 import type { GetTokenOptions, InvalidateOptions } from './token-options.interface.js';

@@ -14,7 +14,7 @@ import {
   type HttpContext,
 } from '../../lib/index.js';
 import { Sealer } from '../../lib/store/sealer.service.js';
-import { Deadlines } from '../../lib/time/deadline.js';
+import { Deadlines } from '../../lib/call/deadline.js';
 import { BoothController } from '../support/booth.controller.js';
 import { clockOf } from '../support/clock.js';
 import { COOKIE_SECRET, startHost, tenantsOptions, type Host, type HostKind } from '../support/host.js';

@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import { createServer, type Socket } from 'node:net';
 import { describe, expect, it } from '@jest/globals';
-import type { RequestMessage } from '../../lib/diagnostics/channels.js';
+import type { RequestMessage } from '../../lib/call/channels.js';
 import type { HttpOptions } from '../../lib/index.js';
 import { ending, Sender } from './transport-bench.js';
 import { type TestServer, follow, sendJson, startServer } from '../support/server.js';

@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, it, jest } from '@jest/globals';
 import { decodeProtectedHeader } from 'jose';
-import { Clock } from '../../lib/time/clock.js';
+import { Clock } from '../../lib/call/clock.js';
 import { leaksOf } from '../setup/leaks.js';
 import { clockOf } from '../support/clock.js';
 import type { Host, HostKind } from '../support/host.js';

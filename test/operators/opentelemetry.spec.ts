@@ -12,7 +12,7 @@ import {
 } from '@opentelemetry/sdk-metrics';
 import { InMemorySpanExporter, NodeTracerProvider, SimpleSpanProcessor } from '@opentelemetry/sdk-trace-node';
 import { firstValueFrom, lastValueFrom } from 'rxjs';
-import { publish } from '../../lib/diagnostics/channels.js';
+import { publish } from '../../lib/call/channels.js';
 import { isRecord } from '../../lib/model/json-values.js';
 import { hideAddresses } from '../../lib/opentelemetry/index.js';
 import { honest, startRestHost, startService } from '../exhibitors/rest-host.js';

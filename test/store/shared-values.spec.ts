@@ -5,7 +5,7 @@ import { beforeEach, describe, expect, it } from '@jest/globals';
 import { CompactEncrypt, compactDecrypt } from 'jose';
 import type { SharedStore } from '../../lib/index.js';
 import { checkOptions } from '../../lib/options/check-options.js';
-import { Clock } from '../../lib/time/clock.js';
+import { Clock } from '../../lib/call/clock.js';
 import { MemoryStore } from './memory-store.js';
 import { TestClock } from '../support/clock.js';
 import { loggedLines } from '../support/logged-lines.js';

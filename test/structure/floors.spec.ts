@@ -6,7 +6,8 @@ import { ROOT } from './readme.js';
 /** The floors of `lib/`, from the ground up, as in CONTRIBUTING.md. A room imports only rooms on lower floors. */
 const FLOORS: readonly (readonly string[])[] = [
   ['errors'],
-  ['time', 'diagnostics', 'model'],
+  ['call'],
+  ['model'],
   ['options', 'browser'],
   ['problems'],
   ['store'],

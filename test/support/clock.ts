@@ -1,5 +1,5 @@
 import type { INestApplicationContext } from '@nestjs/common';
-import { Clock } from '../../lib/time/clock.js';
+import { Clock } from '../../lib/call/clock.js';
 
 /** A clock that runs `ahead` of the real one; `chance` is its random number. */
 export class TestClock extends Clock {

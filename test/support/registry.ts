@@ -3,7 +3,7 @@ import type { CheckedOptions } from '../../lib/options/check-options.js';
 import { ProblemLog } from '../../lib/problems/problem-log.service.js';
 import { Sealer } from '../../lib/store/sealer.service.js';
 import { SharedValues } from '../../lib/store/shared-values.service.js';
-import type { Clock } from '../../lib/time/clock.js';
+import type { Clock } from '../../lib/call/clock.js';
 
 /** The values that processes with these options share, without an application. */
 export function sharedValuesOf(options: CheckedOptions, clock: Clock): SharedValues {

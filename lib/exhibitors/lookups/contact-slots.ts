@@ -1,5 +1,5 @@
 import { ExhibitorError } from '../../errors/exhibitor.error.js';
-import type { Deadline } from '../../time/deadline.js';
+import type { Deadline } from '../../call/deadline.js';
 import { Semaphore } from '../../http/limits/semaphore.js';
 import type { LookupSubject } from './lookup-endpoint.js';
 

@@ -1,12 +1,12 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { publish, type LookupMessage } from '../../diagnostics/channels.js';
+import { publish, type LookupMessage } from '../../call/channels.js';
 import type { ExhibitorErrorCode } from '../../errors/error-codes.js';
 import { isExhibitorError } from '../../errors/is-exhibitor-error.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../../options/check-options.js';
 import { ProblemLog } from '../../problems/problem-log.service.js';
-import { Clock } from '../../time/clock.js';
-import { Deadlines, type Deadline } from '../../time/deadline.js';
-import { createCache, type ExpiringCache } from '../../time/expiring-cache.js';
+import { Clock } from '../../call/clock.js';
+import { Deadlines, type Deadline } from '../../call/deadline.js';
+import { createCache, type ExpiringCache } from '../../call/expiring-cache.js';
 import type { LookupFilter } from '../call-options.interface.js';
 import { exhibitorIdOf, type ExhibitorIdOf } from '../exhibitor-id.js';
 import { RestClient } from '../rest-client.service.js';

@@ -3,7 +3,7 @@ import { freezeJson, isRecord } from '../../model/json-values.js';
 import type { ExhibitorSettings } from '../../options/exhibitor-settings.js';
 import type { ProblemLog } from '../../problems/problem-log.service.js';
 import type { Tenant } from '../../tenants/tenant.js';
-import type { Deadline } from '../../time/deadline.js';
+import type { Deadline } from '../../call/deadline.js';
 import type { ExhibitorIdOf } from '../exhibitor-id.js';
 import { membersOf, parseLookup, parseRecords, refuseEmpty } from '../parse-replies.js';
 import type { RestClient } from '../rest-client.service.js';

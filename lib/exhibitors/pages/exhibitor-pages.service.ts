@@ -3,7 +3,7 @@ import { CHECKED_OPTIONS, type CheckedOptions } from '../../options/check-option
 import type { ExhibitorSettings } from '../../options/exhibitor-settings.js';
 import { ProblemLog } from '../../problems/problem-log.service.js';
 import type { Tenant } from '../../tenants/tenant.js';
-import type { Deadline } from '../../time/deadline.js';
+import type { Deadline } from '../../call/deadline.js';
 import { CallRunner, type Call, type RunningCall } from '../call-runner.service.js';
 import type { ListCall, StreamCall } from '../call-options.schema.js';
 import { parsePage, parseRecords } from '../parse-replies.js';

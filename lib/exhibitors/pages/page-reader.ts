@@ -1,5 +1,5 @@
 import type { Subscription } from 'rxjs';
-import { publish } from '../../diagnostics/channels.js';
+import { publish } from '../../call/channels.js';
 import { isExhibitorError } from '../../errors/is-exhibitor-error.js';
 import { PaginationDriftError, type PaginationBreach } from '../../errors/pagination-drift.error.js';
 import { abortedCall } from '../call-runner.service.js';

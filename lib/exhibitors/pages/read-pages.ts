@@ -1,6 +1,6 @@
 import type { Observable, Subscriber, Subscription } from 'rxjs';
 import { PaginationDriftError } from '../../errors/pagination-drift.error.js';
-import type { Clock } from '../../time/clock.js';
+import type { Clock } from '../../call/clock.js';
 import type { CallOptions } from '../call-options.interface.js';
 import { fromCall, openScope, type Call } from '../call-runner.service.js';
 import type { ExhibitorPage, ExhibitorSnapshot } from './exhibitor-page.interface.js';

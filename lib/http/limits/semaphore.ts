@@ -1,4 +1,4 @@
-import type { Deadline } from '../../time/deadline.js';
+import type { Deadline } from '../../call/deadline.js';
 
 /** `entered`: the call has a slot, which it must leave. `full`: too many wait. `over`: the call ended before it had a slot. */
 export type Entry = 'entered' | 'full' | 'over';

@@ -1,6 +1,6 @@
 import type { StateKey, Tenant } from '../../tenants/tenant.js';
-import type { Clock } from '../../time/clock.js';
-import type { Deadline } from '../../time/deadline.js';
+import type { Clock } from '../../call/clock.js';
+import type { Deadline } from '../../call/deadline.js';
 import { Semaphore } from './semaphore.js';
 import type { Operation } from '../transport-request.interface.js';
 import { Circuit } from './circuit.js';

@@ -1,8 +1,8 @@
 import { getEventListeners, getMaxListeners, once } from 'node:events';
 import { describe, expect, it } from '@jest/globals';
-import { Clock } from '../../lib/time/clock.js';
-import { Deadline, onAbort, TimeoutError, withTimeout } from '../../lib/time/deadline.js';
-import { createCache } from '../../lib/time/expiring-cache.js';
+import { Clock } from '../../lib/call/clock.js';
+import { Deadline, onAbort, TimeoutError, withTimeout } from '../../lib/call/deadline.js';
+import { createCache } from '../../lib/call/expiring-cache.js';
 import { StoppedClock } from '../support/clock.js';
 import { pause } from '../support/wait.js';
 
