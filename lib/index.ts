@@ -8,8 +8,8 @@ export {
   type ExhibitorModuleOptions,
   type ExhibitorOptionsFactory,
   type SessionMode,
-} from './options/exhibitor-options.interface.js';
-export { exhibitorOptionsFrom } from './options/environment-options.js';
+} from './config/exhibitor-options.interface.js';
+export { exhibitorOptionsFrom } from './config/environment-options.js';
 export type {
   BearerLoginOptions,
   ClientAuth,
@@ -19,8 +19,8 @@ export type {
   ProviderOptions,
   TenantOptions,
   TenantSource,
-} from './options/tenant-options.interface.js';
-export type { HttpOptions } from './options/tenant-options.interface.js';
+} from './config/tenant-options.interface.js';
+export type { HttpOptions } from './config/tenant-options.interface.js';
 export type { SharedStore } from './model/shared-store.interface.js';
 export type { ExhibitorIdentity } from './model/exhibitor-identity.interface.js';
 export type {
@@ -51,8 +51,8 @@ export type {
   TokenMessage,
 } from './call/channels.js';
 
-export type { Tenant } from './tenants/tenant.js';
-export { TenantRegistry } from './tenants/tenant-registry.service.js';
+export type { Tenant } from './config/tenant.js';
+export { TenantRegistry } from './config/tenant-registry.service.js';
 export { TokenService } from './tokens/token.service.js';
 export type { GetTokenOptions, InvalidateOptions } from './tokens/token-options.interface.js';
 export type { AccessToken } from './tokens/token-lifetime.js';

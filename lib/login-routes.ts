@@ -24,8 +24,8 @@ import { ExhibitorLoginGuard } from './guards/exhibitor-login.guard.js';
 import { ExhibitorLogoutGuard } from './guards/exhibitor-logout.guard.js';
 import { RouteGuard } from './guards/route-guard.js';
 import type { ExhibitorIdentity } from './model/exhibitor-identity.interface.js';
-import { CHECKED_OPTIONS, type CheckedOptions } from './options/check-options.js';
-import { hasBrowser } from './options/option-rules.js';
+import { CHECKED_OPTIONS, type CheckedOptions } from './config/check-options.js';
+import { hasBrowser } from './config/option-rules.js';
 
 /** The login routes of the module. */
 export interface LoginRoutes {

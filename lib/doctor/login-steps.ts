@@ -5,8 +5,8 @@ import { described } from '../oidc/check-claims.js';
 import { keySetOf } from '../oidc/key-set.js';
 import { metadataUrl, OpenIdProvider } from '../oidc/openid-provider.service.js';
 import { unverified } from '../oidc/verify-signature.js';
-import { isAllowedUrl, parseUrl } from '../options/value-schemas.js';
-import { browserLoginOf, loginOf } from '../tenants/tenant.js';
+import { isAllowedUrl, parseUrl } from '../config/value-schemas.js';
+import { browserLoginOf, loginOf } from '../config/tenant.js';
 import type { Deadline } from '../call/deadline.js';
 import { prove, Unproved, type Diagnosis, type Probed } from './diagnosis.js';
 

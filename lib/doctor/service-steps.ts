@@ -3,7 +3,7 @@ import { listPath } from '../exhibitors/pages/exhibitor-pages.service.js';
 import { parsePage } from '../exhibitors/parse-replies.js';
 import { metadataUrl } from '../oidc/openid-provider.service.js';
 import { unverified } from '../oidc/verify-signature.js';
-import { bootAdvice } from '../problems/boot-advice.js';
+import { bootAdvice } from '../config/problems/boot-advice.js';
 import type { Deadline } from '../call/deadline.js';
 import { TokenService } from '../tokens/token.service.js';
 import { prove, type Diagnosis, type Probed } from './diagnosis.js';

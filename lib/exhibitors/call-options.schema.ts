@@ -2,7 +2,7 @@
 import * as v from 'valibot';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { checkContactEmail, checkEventId } from '../model/path-parameters.js';
-import { whole } from '../options/value-schemas.js';
+import { whole } from '../config/value-schemas.js';
 import { LONGEST_TIMER } from '../call/clock.js';
 import type { CallOptions, LookupFilter } from './call-options.interface.js';
 

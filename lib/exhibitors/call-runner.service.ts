@@ -1,9 +1,9 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { Observable, Subscription, type Subscriber } from 'rxjs';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
-import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
-import { TenantRegistry } from '../tenants/tenant-registry.service.js';
-import type { Tenant } from '../tenants/tenant.js';
+import { CHECKED_OPTIONS, type CheckedOptions } from '../config/check-options.js';
+import { TenantRegistry } from '../config/tenant-registry.service.js';
+import type { Tenant } from '../config/tenant.js';
 import { Clock } from '../call/clock.js';
 import { onAbort, type Deadline, Deadlines } from '../call/deadline.js';
 import type { CallOptions } from './call-options.interface.js';

@@ -1,4 +1,4 @@
-import type { ExhibitorSettings } from '../options/exhibitor-settings.js';
+import type { ExhibitorSettings } from '../config/exhibitor-settings.js';
 import { isRecord } from '../model/json-values.js';
 
 /** Reads the id of a record; `undefined` where it has none. */

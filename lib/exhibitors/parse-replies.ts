@@ -3,7 +3,7 @@ import type { StandardSchemaV1 } from '@standard-schema/spec';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { untrustedText } from '../model/untrusted-text.js';
 import { isEmptyObject, isRecord } from '../model/json-values.js';
-import type { ProblemLog } from '../problems/problem-log.service.js';
+import type { ProblemLog } from '../config/problems/problem-log.service.js';
 import type { ExhibitorIdOf } from './exhibitor-id.js';
 import type { ExhibitorPage, PaginationMetadata } from './pages/exhibitor-page.interface.js';
 

@@ -1,8 +1,8 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { ExhibitorError, type ExhibitorErrorDetails } from '../errors/exhibitor.error.js';
-import { statusProblem } from '../problems/address-problems.js';
-import { ProblemLog } from '../problems/problem-log.service.js';
-import type { Tenant } from '../tenants/tenant.js';
+import { statusProblem } from '../config/problems/address-problems.js';
+import { ProblemLog } from '../config/problems/problem-log.service.js';
+import type { Tenant } from '../config/tenant.js';
 import type { Deadline } from '../call/deadline.js';
 import { TokenService } from '../tokens/token.service.js';
 import type { TransportReply, TransportRequest } from '../http/transport-request.interface.js';

@@ -6,7 +6,7 @@ import { isNavigation } from '../browser/fetch-metadata.js';
 import type { HttpContext } from '../browser/http-context.js';
 import { safeReturnTo } from '../login/return-to.js';
 import { checkEventId } from '../model/path-parameters.js';
-import { unnamedEvent } from '../problems/host-problems.js';
+import { unnamedEvent } from '../config/problems/host-problems.js';
 import { setUser, type SessionState } from '../session/request-user.js';
 import {
   declaredOn,

@@ -17,12 +17,12 @@ import { HttpContext } from '../browser/http-context.js';
 import { LoginService } from '../login/login.service.js';
 import { LogoutService } from '../login/logout.service.js';
 import type { ExhibitorRequest } from '../model/exhibitor-request.interface.js';
-import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
-import type { ExhibitorSettings } from '../options/exhibitor-settings.js';
-import { ProblemLog } from '../problems/problem-log.service.js';
+import { CHECKED_OPTIONS, type CheckedOptions } from '../config/check-options.js';
+import type { ExhibitorSettings } from '../config/exhibitor-settings.js';
+import { ProblemLog } from '../config/problems/problem-log.service.js';
 import { IdentityReader } from '../session/identity-reader.service.js';
 import { SelectionCookie } from '../session/selection-cookie.service.js';
-import { TenantRegistry } from '../tenants/tenant-registry.service.js';
+import { TenantRegistry } from '../config/tenant-registry.service.js';
 import { requestPairOf } from './execution-context.js';
 import { toHttpException } from './to-http-exception.js';
 

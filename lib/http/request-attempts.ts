@@ -1,8 +1,8 @@
 import { publish } from '../call/channels.js';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
-import { addressProblem, partnerProblem } from '../problems/address-problems.js';
-import type { ProblemLog } from '../problems/problem-log.service.js';
-import type { Tenant } from '../tenants/tenant.js';
+import { addressProblem, partnerProblem } from '../config/problems/address-problems.js';
+import type { ProblemLog } from '../config/problems/problem-log.service.js';
+import type { Tenant } from '../config/tenant.js';
 import type { Clock } from '../call/clock.js';
 import type { Deadline } from '../call/deadline.js';
 import { parseDate, parseRetryAfter, waitBeforeRetry } from './limits/retry-policy.js';

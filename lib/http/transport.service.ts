@@ -2,9 +2,9 @@ import { Inject, Injectable, type OnApplicationShutdown, type OnModuleDestroy } 
 import * as undici from 'undici';
 import type { Dispatcher } from 'undici';
 import { ConfigurationError } from '../errors/configuration.error.js';
-import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
-import { ProblemLog } from '../problems/problem-log.service.js';
-import type { Tenant } from '../tenants/tenant.js';
+import { CHECKED_OPTIONS, type CheckedOptions } from '../config/check-options.js';
+import { ProblemLog } from '../config/problems/problem-log.service.js';
+import type { Tenant } from '../config/tenant.js';
 import { Clock } from '../call/clock.js';
 import { Deadlines, type Deadline } from '../call/deadline.js';
 import { TenantLimits } from './limits/tenant-limits.js';

@@ -7,8 +7,8 @@ import type { StrategyOptions } from 'passport-openidconnect';
 import * as v from 'valibot';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { digestOf } from '../model/digest.js';
-import { whole } from '../options/value-schemas.js';
-import { isHybrid, type BrowserLogin } from '../tenants/tenant.js';
+import { whole } from '../config/value-schemas.js';
+import { isHybrid, type BrowserLogin } from '../config/tenant.js';
 import type { PendingLogin } from './pending-login.js';
 
 /** Parameters of one login, over the options of the tenant. What is absent is taken from the tenant. Each text has 1 to 512 characters. */

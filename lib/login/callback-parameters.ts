@@ -1,7 +1,7 @@
 import * as v from 'valibot';
 import type { HttpContext } from '../browser/http-context.js';
-import type { Refusal } from '../problems/problem.interface.js';
-import { isHybrid } from '../tenants/tenant.js';
+import type { Refusal } from '../config/problems/problem.interface.js';
+import { isHybrid } from '../config/tenant.js';
 import type { PendingLogin } from './pending-login.js';
 
 /** Largest accepted parameter. A code or an ID token is much shorter. */

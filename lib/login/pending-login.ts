@@ -9,9 +9,9 @@ import {
 } from '../browser/cookies.js';
 import type { HttpContext } from '../browser/http-context.js';
 import { shortDigestOf } from '../model/digest.js';
-import type { ExhibitorSettings } from '../options/exhibitor-settings.js';
+import type { ExhibitorSettings } from '../config/exhibitor-settings.js';
 import type { Sealer } from '../store/sealer.service.js';
-import { isHybrid, type BrowserLogin } from '../tenants/tenant.js';
+import { isHybrid, type BrowserLogin } from '../config/tenant.js';
 import { normalizeReturnTo } from './return-to.js';
 
 const pendingLogin = v.object({

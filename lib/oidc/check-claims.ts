@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import type { JWTPayload } from 'jose';
 import { isRecord } from '../model/json-values.js';
-import type { LoginSettings } from '../options/tenant-settings.js';
-import type { Refusal } from '../problems/problem.interface.js';
+import type { LoginSettings } from '../config/tenant-settings.js';
+import type { Refusal } from '../config/problems/problem.interface.js';
 
 /** What the tokens of a login must fit. Times are in seconds; points in time since 1970. */
 type Expectation = Pick<LoginSettings, 'clockTolerance'> & { audience: string };

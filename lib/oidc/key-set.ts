@@ -1,6 +1,6 @@
 import { createPublicKey, type KeyObject } from 'node:crypto';
 import type { CryptoKey, JWK } from 'jose';
-import { MOST_KEYS, parseJwk } from '../options/key-source.js';
+import { MOST_KEYS, parseJwk } from '../config/key-source.js';
 
 /** Characters of a modulus or exponent of 16,384 bits, in base64url. OpenSSL verifies with none that is longer. */
 const LONGEST_MEMBER = 2_731;

@@ -1,7 +1,7 @@
 import type { JWTPayload } from 'jose';
 import { isRecord } from '../model/json-values.js';
-import type { LoginSettings } from '../options/tenant-settings.js';
-import type { Refusal } from '../problems/problem.interface.js';
+import type { LoginSettings } from '../config/tenant-settings.js';
+import type { Refusal } from '../config/problems/problem.interface.js';
 import { differs, isText, logoutEventOf, mediaTypeOf, timesFailure, wrongType } from './check-claims.js';
 
 /** Why a logout token is refused; `undefined` where it is valid. Rules of OpenID Connect Back-Channel Logout 1.0 §2.6. */

@@ -1,7 +1,7 @@
 import { ExhibitorError, isOfHost } from '../errors/exhibitor.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { LoginFailedError } from '../errors/login-failed.error.js';
-import type { Tenant } from '../tenants/tenant.js';
+import type { Tenant } from '../config/tenant.js';
 import type { Clock } from '../call/clock.js';
 import type { Deadline, Deadlines } from '../call/deadline.js';
 import { createCache, type ExpiringCache } from '../call/expiring-cache.js';

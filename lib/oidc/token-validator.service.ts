@@ -1,10 +1,10 @@
 import { Inject, Injectable } from '@nestjs/common';
 import type { JWTPayload } from 'jose';
 import { ConfigurationError } from '../errors/configuration.error.js';
-import type { Refusal } from '../problems/problem.interface.js';
-import { ProblemLog } from '../problems/problem-log.service.js';
-import { TenantRegistry } from '../tenants/tenant-registry.service.js';
-import { loginOf, type Tenant } from '../tenants/tenant.js';
+import type { Refusal } from '../config/problems/problem.interface.js';
+import { ProblemLog } from '../config/problems/problem-log.service.js';
+import { TenantRegistry } from '../config/tenant-registry.service.js';
+import { loginOf, type Tenant } from '../config/tenant.js';
 import { Clock } from '../call/clock.js';
 import { Deadlines, type Deadline } from '../call/deadline.js';
 import { logoutTokenFailure } from './logout-token.js';

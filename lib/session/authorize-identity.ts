@@ -1,8 +1,8 @@
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import type { Claims } from '../oidc/user-info.service.js';
-import type { ProblemLog } from '../problems/problem-log.service.js';
-import type { Tenant } from '../tenants/tenant.js';
+import type { ProblemLog } from '../config/problems/problem-log.service.js';
+import type { Tenant } from '../config/tenant.js';
 import type { Deadline } from '../call/deadline.js';
 
 const NOT_AUTHORIZED = {

@@ -4,8 +4,8 @@ import type { HttpContext } from '../browser/http-context.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import type { ExhibitorRequest } from '../model/exhibitor-request.interface.js';
 import { frozenCopy, isRecord } from '../model/json-values.js';
-import type { SessionMode } from '../options/exhibitor-options.interface.js';
-import type { Tenant } from '../tenants/tenant.js';
+import type { SessionMode } from '../config/exhibitor-options.interface.js';
+import type { Tenant } from '../config/tenant.js';
 import { parseIdentity } from './stored-identity.js';
 
 /** The user of a request. */

@@ -3,7 +3,7 @@ import * as v from 'valibot';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { isSecure, OwnCookies } from '../browser/cookies.js';
 import type { HttpContext } from '../browser/http-context.js';
-import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
+import { CHECKED_OPTIONS, type CheckedOptions } from '../config/check-options.js';
 import type { SessionState } from './request-user.js';
 import { personOf } from './stored-identity.js';
 

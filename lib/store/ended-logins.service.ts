@@ -13,8 +13,8 @@
 import { Inject, Injectable, type OnApplicationShutdown, type OnModuleInit } from '@nestjs/common';
 import { digestOf } from '../model/digest.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
-import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
-import { LONGEST_COOKIE } from '../options/exhibitor-settings.js';
+import { CHECKED_OPTIONS, type CheckedOptions } from '../config/check-options.js';
+import { LONGEST_COOKIE } from '../config/exhibitor-settings.js';
 import { Clock } from '../call/clock.js';
 import { createCache, type ExpiringCache } from '../call/expiring-cache.js';
 import { SharedValues } from './shared-values.service.js';

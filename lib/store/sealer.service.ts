@@ -1,6 +1,6 @@
 import { createHash, hkdfSync } from 'node:crypto';
 import { Inject, Injectable } from '@nestjs/common';
-import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
+import { CHECKED_OPTIONS, type CheckedOptions } from '../config/check-options.js';
 import { Clock } from '../call/clock.js';
 
 /** Purpose of a sealed value. Each has its own key, so that a value cannot be used for another purpose. */

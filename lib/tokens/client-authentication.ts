@@ -5,9 +5,9 @@
  */
 import { randomUUID } from 'node:crypto';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
-import type { AssertionKey, ClientAuthSettings, SecretSource } from '../options/client-auth-option.js';
-import type { ProblemLog } from '../problems/problem-log.service.js';
-import type { Tenant } from '../tenants/tenant.js';
+import type { AssertionKey, ClientAuthSettings, SecretSource } from '../config/client-auth-option.js';
+import type { ProblemLog } from '../config/problems/problem-log.service.js';
+import type { Tenant } from '../config/tenant.js';
 import type { Clock } from '../call/clock.js';
 import type { Deadline } from '../call/deadline.js';
 import type { TransportRequest } from '../http/transport-request.interface.js';

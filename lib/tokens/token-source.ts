@@ -2,10 +2,10 @@ import { setTimeout as pause } from 'node:timers/promises';
 import * as v from 'valibot';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { TokenRejectedError } from '../errors/token-rejected.error.js';
-import type { ProblemLog } from '../problems/problem-log.service.js';
-import { refusedClient } from '../problems/token-endpoint-problems.js';
+import type { ProblemLog } from '../config/problems/problem-log.service.js';
+import { refusedClient } from '../config/problems/token-endpoint-problems.js';
 import type { SharedValues } from '../store/shared-values.service.js';
-import type { Tenant } from '../tenants/tenant.js';
+import type { Tenant } from '../config/tenant.js';
 import type { Clock } from '../call/clock.js';
 import { withTimeout, type Deadline } from '../call/deadline.js';
 import {

@@ -1,10 +1,10 @@
 import { afterEach } from '@jest/globals';
 import { Logger } from '@nestjs/common';
-import { checkOptions } from '../../lib/options/check-options.js';
+import { checkOptions } from '../../lib/config/check-options.js';
 import type { HttpOptions, TenantOptions } from '../../lib/index.js';
-import { ProblemLog } from '../../lib/problems/problem-log.service.js';
-import type { TenantRegistry } from '../../lib/tenants/tenant-registry.service.js';
-import type { Tenant } from '../../lib/tenants/tenant.js';
+import { ProblemLog } from '../../lib/config/problems/problem-log.service.js';
+import type { TenantRegistry } from '../../lib/config/tenant-registry.service.js';
+import type { Tenant } from '../../lib/config/tenant.js';
 import { Clock } from '../../lib/call/clock.js';
 import { Deadlines } from '../../lib/call/deadline.js';
 import type { TransportReply, TransportRequest } from '../../lib/http/transport-request.interface.js';

@@ -23,7 +23,7 @@ import {
 import { COOKIE_SECRET, startHost } from '../support/host.js';
 import { useClosing, useHost, useSandbox } from '../support/lifetimes.js';
 import { inspect } from 'node:util';
-import { CHECKED_OPTIONS } from '../../lib/options/check-options.js';
+import { CHECKED_OPTIONS } from '../../lib/config/check-options.js';
 
 const sandbox = await useSandbox();
 const closing = useClosing();

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { beforeEach, describe, expect, it, jest } from '@jest/globals';
 import type { LoginOptions, SharedStore, StoreMessage } from '../../lib/index.js';
-import { checkOptions } from '../../lib/options/check-options.js';
+import { checkOptions } from '../../lib/config/check-options.js';
 import { EndedLogins } from '../../lib/store/ended-logins.service.js';
 import { StoppedClock } from '../support/clock.js';
 import { loggedLines } from '../support/logged-lines.js';

@@ -7,7 +7,7 @@ import * as ioredis5 from 'ioredis5';
 import * as redis6 from 'redis';
 import * as redis5 from 'redis5';
 import { RedisSharedStore, type IoredisClient, type NodeRedisClient } from '../../lib/redis/index.js';
-import { storeDown } from '../../lib/problems/host-problems.js';
+import { storeDown } from '../../lib/config/problems/host-problems.js';
 import { storeSnippets, ROOT } from '../structure/readme.js';
 import { describeWithRedis, RedisServer } from '../support/redis.js';
 import { eventually } from '../support/wait.js';

@@ -4,7 +4,7 @@ import { connect } from 'node:net';
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { CompactEncrypt, compactDecrypt } from 'jose';
 import type { SharedStore } from '../../lib/index.js';
-import { checkOptions } from '../../lib/options/check-options.js';
+import { checkOptions } from '../../lib/config/check-options.js';
 import { Clock } from '../../lib/call/clock.js';
 import { MemoryStore } from './memory-store.js';
 import { TestClock } from '../support/clock.js';

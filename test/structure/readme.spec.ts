@@ -2,8 +2,8 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import { HTTP_STATUS_BY_CODE } from '../../lib/index.js';
-import { moduleSchema } from '../../lib/options/exhibitor-settings.js';
-import { httpSchema, loginSchema, tenantSchema } from '../../lib/options/tenant-settings.js';
+import { moduleSchema } from '../../lib/config/exhibitor-settings.js';
+import { httpSchema, loginSchema, tenantSchema } from '../../lib/config/tenant-settings.js';
 import { filesOf, PAGES, readPage, ROOT } from './readme.js';
 
 describe('the README', () => {

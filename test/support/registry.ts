@@ -1,6 +1,6 @@
 import { TenantRegistry } from '../../lib/index.js';
-import type { CheckedOptions } from '../../lib/options/check-options.js';
-import { ProblemLog } from '../../lib/problems/problem-log.service.js';
+import type { CheckedOptions } from '../../lib/config/check-options.js';
+import { ProblemLog } from '../../lib/config/problems/problem-log.service.js';
 import { Sealer } from '../../lib/store/sealer.service.js';
 import { SharedValues } from '../../lib/store/shared-values.service.js';
 import type { Clock } from '../../lib/call/clock.js';

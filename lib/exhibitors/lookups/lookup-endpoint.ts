@@ -1,8 +1,8 @@
 import { isExhibitorError } from '../../errors/is-exhibitor-error.js';
 import { freezeJson, isRecord } from '../../model/json-values.js';
-import type { ExhibitorSettings } from '../../options/exhibitor-settings.js';
-import type { ProblemLog } from '../../problems/problem-log.service.js';
-import type { Tenant } from '../../tenants/tenant.js';
+import type { ExhibitorSettings } from '../../config/exhibitor-settings.js';
+import type { ProblemLog } from '../../config/problems/problem-log.service.js';
+import type { Tenant } from '../../config/tenant.js';
 import type { Deadline } from '../../call/deadline.js';
 import type { ExhibitorIdOf } from '../exhibitor-id.js';
 import { membersOf, parseLookup, parseRecords, refuseEmpty } from '../parse-replies.js';

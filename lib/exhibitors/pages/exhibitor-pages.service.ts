@@ -1,8 +1,8 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { CHECKED_OPTIONS, type CheckedOptions } from '../../options/check-options.js';
-import type { ExhibitorSettings } from '../../options/exhibitor-settings.js';
-import { ProblemLog } from '../../problems/problem-log.service.js';
-import type { Tenant } from '../../tenants/tenant.js';
+import { CHECKED_OPTIONS, type CheckedOptions } from '../../config/check-options.js';
+import type { ExhibitorSettings } from '../../config/exhibitor-settings.js';
+import { ProblemLog } from '../../config/problems/problem-log.service.js';
+import type { Tenant } from '../../config/tenant.js';
 import type { Deadline } from '../../call/deadline.js';
 import { CallRunner, type Call, type RunningCall } from '../call-runner.service.js';
 import type { ListCall, StreamCall } from '../call-options.schema.js';

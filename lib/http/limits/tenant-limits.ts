@@ -1,4 +1,4 @@
-import type { StateKey, Tenant } from '../../tenants/tenant.js';
+import type { StateKey, Tenant } from '../../config/tenant.js';
 import type { Clock } from '../../call/clock.js';
 import type { Deadline } from '../../call/deadline.js';
 import { Semaphore } from './semaphore.js';

@@ -1,7 +1,7 @@
 /** What the functions of a host do wrong. */
-import { isExhibitorError } from '../errors/is-exhibitor-error.js';
-import { isRecord } from '../model/json-values.js';
-import { untrustedText } from '../model/untrusted-text.js';
+import { isExhibitorError } from '../../errors/is-exhibitor-error.js';
+import { isRecord } from '../../model/json-values.js';
+import { untrustedText } from '../../model/untrusted-text.js';
 import type { Problem } from './problem.interface.js';
 
 /** Characters of a stack that are shown, and of one of its lines. */

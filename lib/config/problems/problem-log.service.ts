@@ -1,11 +1,11 @@
 import { Inject, Injectable, Logger } from '@nestjs/common';
-import { HTTP_STATUS_BY_CODE, type ExhibitorErrorCode } from '../errors/error-codes.js';
-import { ExhibitorError, isOfHost, type ExhibitorErrorDetails } from '../errors/exhibitor.error.js';
-import { LoginFailedError, type LoginFailureDetails } from '../errors/login-failed.error.js';
-import { untrustedText } from '../model/untrusted-text.js';
-import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
-import { Clock } from '../call/clock.js';
-import { createCache, type ExpiringCache } from '../call/expiring-cache.js';
+import { HTTP_STATUS_BY_CODE, type ExhibitorErrorCode } from '../../errors/error-codes.js';
+import { ExhibitorError, isOfHost, type ExhibitorErrorDetails } from '../../errors/exhibitor.error.js';
+import { LoginFailedError, type LoginFailureDetails } from '../../errors/login-failed.error.js';
+import { untrustedText } from '../../model/untrusted-text.js';
+import { CHECKED_OPTIONS, type CheckedOptions } from '../check-options.js';
+import { Clock } from '../../call/clock.js';
+import { createCache, type ExpiringCache } from '../../call/expiring-cache.js';
 import { firstFrame, stackText } from './host-problems.js';
 import type { Problem, Refusal } from './problem.interface.js';
 

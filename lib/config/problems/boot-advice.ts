@@ -1,5 +1,5 @@
-import type { CheckedOptions } from '../options/check-options.js';
-import type { TenantSettings } from '../options/tenant-settings.js';
+import type { CheckedOptions } from '../check-options.js';
+import type { TenantSettings } from '../tenant-settings.js';
 
 /**
  * Lines about values that are allowed and most likely mistakes, or not recommended. The module logs them at boot. Tenants of a

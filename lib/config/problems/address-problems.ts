@@ -1,5 +1,5 @@
-import { isRecord } from '../model/json-values.js';
-import { hideSecrets, untrustedText } from '../model/untrusted-text.js';
+import { isRecord } from '../../model/json-values.js';
+import { hideSecrets, untrustedText } from '../../model/untrusted-text.js';
 import type { EndpointPaths, Problem } from './problem.interface.js';
 
 interface SentRequest {

@@ -11,8 +11,8 @@ import {
   type LoginOptions,
   type TenantOptions,
 } from '../../lib/index.js';
-import { checkOptions } from '../../lib/options/check-options.js';
-import { addressProblem } from '../../lib/problems/address-problems.js';
+import { checkOptions } from '../../lib/config/check-options.js';
+import { addressProblem } from '../../lib/config/problems/address-problems.js';
 import { clockOf, StoppedClock } from '../support/clock.js';
 import { COOKIE_SECRET, startHost, tenantsOptions, type Host, type HostOptions } from '../support/host.js';
 import { useClosing, useSandbox } from '../support/lifetimes.js';

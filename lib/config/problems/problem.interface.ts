@@ -1,4 +1,4 @@
-import type { LoginFailureReason } from '../errors/login-failed.error.js';
+import type { LoginFailureReason } from '../../errors/login-failed.error.js';
 
 /** Tells the operator which option sets the address of an endpoint: a tenant. */
 export interface EndpointPaths {

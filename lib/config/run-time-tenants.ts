@@ -2,10 +2,10 @@ import { ConfigurationError, type ConfigurationProblem } from '../errors/configu
 import type { ExhibitorError } from '../errors/exhibitor.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { untrustedText } from '../model/untrusted-text.js';
-import type { ExhibitorSettings } from '../options/exhibitor-settings.js';
-import type { TenantSource } from '../options/tenant-options.interface.js';
-import { tenantSourceFails } from '../problems/host-problems.js';
-import type { ProblemLog } from '../problems/problem-log.service.js';
+import type { ExhibitorSettings } from './exhibitor-settings.js';
+import type { TenantSource } from './tenant-options.interface.js';
+import { tenantSourceFails } from './problems/host-problems.js';
+import type { ProblemLog } from './problems/problem-log.service.js';
 import type { Clock } from '../call/clock.js';
 import { createCache, type ExpiringCache } from '../call/expiring-cache.js';
 import { readTenant, unknownTenant, type ReadTenant } from './read-tenant.js';

@@ -1,8 +1,8 @@
 import { Inject, Injectable, Optional } from '@nestjs/common';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { STAND_IN, type ServiceCall, type StandIn } from '../model/stand-in.interface.js';
-import { CHECKED_OPTIONS, isTenantKey, type CheckedOptions } from '../options/check-options.js';
-import { ProblemLog } from '../problems/problem-log.service.js';
+import { CHECKED_OPTIONS, isTenantKey, type CheckedOptions } from './check-options.js';
+import { ProblemLog } from './problems/problem-log.service.js';
 import { Clock } from '../call/clock.js';
 import { unknownTenant } from './read-tenant.js';
 import { RunTimeTenants } from './run-time-tenants.js';

@@ -1,8 +1,8 @@
 import { inspect } from 'node:util';
 import { ConfigurationError } from '../errors/configuration.error.js';
 import { shortDigestOf } from '../model/digest.js';
-import type { HttpSettings } from '../options/tenant-options.interface.js';
-import type { LoginSettings, TenantSettings } from '../options/tenant-settings.js';
+import type { HttpSettings } from './tenant-options.interface.js';
+import type { LoginSettings, TenantSettings } from './tenant-settings.js';
 
 /** Name of an endpoint of the provider, as in the option `endpoints`. */
 export type EndpointName = keyof NonNullable<TenantSettings['endpoints']>;

@@ -1,8 +1,8 @@
 import { createPrivateKey, createPublicKey, generateKeyPairSync } from 'node:crypto';
 import { describe, expect, it } from '@jest/globals';
 import { ConfigurationError } from '../../lib/errors/configuration.error.js';
-import { checkOptions, checkTenant } from '../../lib/options/check-options.js';
-import type { TenantSettings } from '../../lib/options/tenant-settings.js';
+import { checkOptions, checkTenant } from '../../lib/config/check-options.js';
+import type { TenantSettings } from '../../lib/config/tenant-settings.js';
 import { splitUrl } from '../../lib/http/wire/http-client.js';
 import { pemOf } from '../support/keys.js';
 

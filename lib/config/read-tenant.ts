@@ -3,9 +3,9 @@ import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { digestOf } from '../model/digest.js';
 import { untrustedText } from '../model/untrusted-text.js';
-import { checkTenant } from '../options/check-options.js';
-import type { ExhibitorSettings } from '../options/exhibitor-settings.js';
-import type { TenantSource } from '../options/tenant-options.interface.js';
+import { checkTenant } from './check-options.js';
+import type { ExhibitorSettings } from './exhibitor-settings.js';
+import type { TenantSource } from './tenant-options.interface.js';
 import { TimeoutError, withTimeout } from '../call/deadline.js';
 import { Tenant } from './tenant.js';
 
