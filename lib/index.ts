@@ -72,8 +72,8 @@ export type {
 } from './exhibitors/pages/exhibitor-page.interface.js';
 export { TokenValidator, type ValidateOptions } from './oidc/token-validator.service.js';
 export type { HttpContext } from './browser/http-context.js';
-export { ExhibitorLogins, type LoginsToEnd } from './session/exhibitor-logins.service.js';
-export type { SessionState } from './session/request-user.js';
+export { ExhibitorLogins, type LoginsToEnd } from './login/exhibitor-logins.service.js';
+export type { SessionState } from './login/request-user.js';
 
 export { ExhibitorGuardServices } from './guards/route-guard.js';
 export { ExhibitorIdentityGuard } from './guards/exhibitor-identity.guard.js';

@@ -4,7 +4,7 @@ import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import type { HttpContext } from '../browser/http-context.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import type { StartedLogin } from '../login/pending-login.js';
-import { callPassport, setUser } from '../session/request-user.js';
+import { callPassport, setUser } from '../login/request-user.js';
 import { keepResults } from './execution-context.js';
 import { neverSettle, RouteGuard } from './route-guard.js';
 

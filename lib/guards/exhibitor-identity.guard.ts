@@ -7,7 +7,7 @@ import type { HttpContext } from '../browser/http-context.js';
 import { safeReturnTo } from '../login/return-to.js';
 import { checkEventId } from '../model/path-parameters.js';
 import { unnamedEvent } from '../config/problems/host-problems.js';
-import { setUser, type SessionState } from '../session/request-user.js';
+import { setUser, type SessionState } from '../login/request-user.js';
 import {
   declaredOn,
   FIND_EVENT,

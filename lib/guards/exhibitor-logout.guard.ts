@@ -1,6 +1,6 @@
 import { Injectable, type ExecutionContext } from '@nestjs/common';
 import type { HttpContext } from '../browser/http-context.js';
-import { callPassport } from '../session/request-user.js';
+import { callPassport } from '../login/request-user.js';
 import { LOGIN_HEADERS, neverSettle, RouteGuard } from './route-guard.js';
 
 /**

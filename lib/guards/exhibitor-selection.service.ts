@@ -3,7 +3,7 @@ import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { parsedRecords } from '../exhibitors/parse-replies.js';
 import { isCrossSiteRequest } from '../browser/fetch-metadata.js';
 import type { Exhibitor, ExhibitorRequest } from '../model/exhibitor-request.interface.js';
-import { sessionOf } from '../session/request-user.js';
+import { sessionOf } from '../login/request-user.js';
 import { requestPairOf, resultsIn } from './execution-context.js';
 import { noEvent } from './exhibitor-identity.guard.js';
 import { ExhibitorGuardServices, requireServices } from './route-guard.js';

@@ -3,7 +3,7 @@ import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { lookupOptions } from '../exhibitors/call-options.schema.js';
 import type { HttpContext } from '../browser/http-context.js';
 import { checkEventId } from '../model/path-parameters.js';
-import type { SessionState } from '../session/request-user.js';
+import type { SessionState } from '../login/request-user.js';
 import { ExhibitorIdentityGuard, noEvent } from './exhibitor-identity.guard.js';
 import { keepResults } from './execution-context.js';
 import { RouteGuard, textOf } from './route-guard.js';

@@ -15,9 +15,9 @@ import { CHECKED_OPTIONS, type CheckedOptions } from '../config/check-options.js
 import type { ExhibitorSettings } from '../config/exhibitor-settings.js';
 import { UNREAD_FORM } from '../config/problems/host-problems.js';
 import { ProblemLog } from '../config/problems/problem-log.service.js';
-import { isIdentityOf } from '../session/identity-reader.service.js';
-import { IdentitySession, type Departure } from '../session/identity-session.service.js';
-import { EndedLogins } from '../store/ended-logins.service.js';
+import { isIdentityOf } from './identity-reader.service.js';
+import { IdentitySession, type Departure } from './identity-session.service.js';
+import { EndedLogins } from './ended-logins.service.js';
 import { TenantRegistry } from '../config/tenant-registry.service.js';
 import { browserLoginOf, type Tenant } from '../config/tenant.js';
 import { Clock } from '../call/clock.js';

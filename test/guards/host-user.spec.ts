@@ -21,7 +21,7 @@ import {
   type HttpContext,
   type SharedStore,
 } from '../../lib/index.js';
-import { EndedLogins } from '../../lib/store/ended-logins.service.js';
+import { EndedLogins } from '../../lib/login/ended-logins.service.js';
 import { copyOf, identityOf } from '../login/journey.js';
 import { BoothController } from '../support/booth.controller.js';
 import {

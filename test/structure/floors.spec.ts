@@ -12,11 +12,8 @@ const FLOORS: readonly (readonly string[])[] = [
   ['config'],
   ['store'],
   ['http'],
-  ['tokens'],
-  ['exhibitors'],
-  ['oidc'],
-  ['session'],
-  ['login'],
+  ['tokens', 'oidc'],
+  ['exhibitors', 'login'],
   ['guards'],
   ['decorators'],
 ];

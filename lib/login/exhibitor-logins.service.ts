@@ -2,7 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import { ConfigurationError } from '../errors/configuration.error.js';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../config/check-options.js';
-import { EndedLogins } from '../store/ended-logins.service.js';
+import { EndedLogins } from './ended-logins.service.js';
 import { TenantRegistry } from '../config/tenant-registry.service.js';
 import { loginOf } from '../config/tenant.js';
 import { Clock } from '../call/clock.js';

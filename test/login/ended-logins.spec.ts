@@ -2,14 +2,14 @@ import { createHash } from 'node:crypto';
 import { beforeEach, describe, expect, it, jest } from '@jest/globals';
 import type { LoginOptions, SharedStore, StoreMessage } from '../../lib/index.js';
 import { checkOptions } from '../../lib/config/check-options.js';
-import { EndedLogins } from '../../lib/store/ended-logins.service.js';
+import { EndedLogins } from '../../lib/login/ended-logins.service.js';
 import { StoppedClock } from '../support/clock.js';
 import { loggedLines } from '../support/logged-lines.js';
 import { messagesOn } from '../support/messages.js';
 import { KEYS } from '../support/provider-keys.js';
 import { registryOf, sharedValuesOf } from '../support/registry.js';
 import { tenantAt } from '../support/tenant-at.js';
-import { MemoryStore } from './memory-store.js';
+import { MemoryStore } from '../store/memory-store.js';
 
 const HOUR = 3_600_000;
 const MINUTE = 60_000;

@@ -17,7 +17,7 @@ import { CHECKED_OPTIONS, type CheckedOptions } from '../config/check-options.js
 import { LONGEST_COOKIE } from '../config/exhibitor-settings.js';
 import { Clock } from '../call/clock.js';
 import { createCache, type ExpiringCache } from '../call/expiring-cache.js';
-import { SharedValues } from './shared-values.service.js';
+import { SharedValues } from '../store/shared-values.service.js';
 
 const KIND = 'ended-login';
 

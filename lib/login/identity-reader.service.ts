@@ -6,7 +6,7 @@ import { CHECKED_OPTIONS, type CheckedOptions } from '../config/check-options.js
 import type { SessionMode } from '../config/exhibitor-options.interface.js';
 import { unusableUser } from '../config/problems/host-problems.js';
 import { ProblemLog } from '../config/problems/problem-log.service.js';
-import { EndedLogins } from '../store/ended-logins.service.js';
+import { EndedLogins } from './ended-logins.service.js';
 import { TenantRegistry } from '../config/tenant-registry.service.js';
 import type { Tenant } from '../config/tenant.js';
 import { Clock } from '../call/clock.js';

@@ -6,7 +6,7 @@ import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js
 import { unverified } from '../oidc/verify-signature.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../config/check-options.js';
 import type { SessionMode } from '../config/exhibitor-options.interface.js';
-import { CLOCK_MARGIN, EndedLogins } from '../store/ended-logins.service.js';
+import { CLOCK_MARGIN, EndedLogins } from './ended-logins.service.js';
 import { Sealer } from '../store/sealer.service.js';
 import type { Tenant } from '../config/tenant.js';
 import { Clock } from '../call/clock.js';

@@ -19,7 +19,7 @@ import { described } from '../oidc/check-claims.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../config/check-options.js';
 import type { ExhibitorSettings } from '../config/exhibitor-settings.js';
 import { ProblemLog } from '../config/problems/problem-log.service.js';
-import { EndedLogins } from '../store/ended-logins.service.js';
+import { EndedLogins } from './ended-logins.service.js';
 import { Sealer, type Unsealed } from '../store/sealer.service.js';
 import type { Tenant } from '../config/tenant.js';
 import { Clock } from '../call/clock.js';

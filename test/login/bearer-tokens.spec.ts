@@ -11,9 +11,9 @@ import {
   type TenantOptions,
   type ValidateOptions,
 } from '../../lib/index.js';
-import { BearerIdentities } from '../../lib/session/bearer-identities.service.js';
+import { BearerIdentities } from '../../lib/login/bearer-identities.service.js';
 import { bodyOf, signIn } from '../guards/signed-in.js';
-import { expectError, logOut } from '../login/journey.js';
+import { expectError, logOut } from './journey.js';
 import { namedSnippets } from '../structure/readme.js';
 import { clockOf } from '../support/clock.js';
 import { AUDIENCE, useFrontDoor } from '../support/front-door.js';

@@ -1,7 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { Clock } from '../call/clock.js';
 import { createCache, type ExpiringCache } from '../call/expiring-cache.js';
-import { SharedValues } from './shared-values.service.js';
+import { SharedValues } from '../store/shared-values.service.js';
 
 /** States that are remembered in one process. */
 const MAX = 100_000;
