@@ -2,7 +2,7 @@ import type { Exhibitor } from './model/exhibitor-request.interface.js';
 import { ExhibitorsService as GenericExhibitorsService } from './exhibitors/exhibitors.service.js';
 
 export { ExhibitorModule } from './exhibitor.module.js';
-export type { LoginRoutes } from './login-routes.js';
+export type { LoginRoutes } from './nest/login-routes.js';
 export {
   defineExhibitorOptions,
   type ExhibitorModuleOptions,
@@ -75,26 +75,26 @@ export type { HttpContext } from './browser/http-context.js';
 export { ExhibitorLogins, type LoginsToEnd } from './login/exhibitor-logins.service.js';
 export type { SessionState } from './login/request-user.js';
 
-export { ExhibitorGuardServices } from './guards/route-guard.js';
-export { ExhibitorIdentityGuard } from './guards/exhibitor-identity.guard.js';
-export { ExhibitorGuard } from './guards/exhibitor.guard.js';
+export { ExhibitorGuardServices } from './nest/route-guard.js';
+export { ExhibitorIdentityGuard } from './nest/exhibitor-identity.guard.js';
+export { ExhibitorGuard } from './nest/exhibitor.guard.js';
 export type { LoginParameters } from './login/authorization-request.js';
 export type { StartedLogin } from './login/pending-login.js';
-export { ExhibitorLoginGuard } from './guards/exhibitor-login.guard.js';
-export { ExhibitorCallbackGuard } from './guards/exhibitor-callback.guard.js';
-export { ExhibitorLogoutGuard } from './guards/exhibitor-logout.guard.js';
-export { ExhibitorBackChannelLogoutGuard } from './guards/exhibitor-back-channel-logout.guard.js';
-export { ExhibitorSelection, type RequestPairLike } from './guards/exhibitor-selection.service.js';
-export { ExhibitorExceptionFilter } from './guards/exhibitor-exception.filter.js';
+export { ExhibitorLoginGuard } from './nest/exhibitor-login.guard.js';
+export { ExhibitorCallbackGuard } from './nest/exhibitor-callback.guard.js';
+export { ExhibitorLogoutGuard } from './nest/exhibitor-logout.guard.js';
+export { ExhibitorBackChannelLogoutGuard } from './nest/exhibitor-back-channel-logout.guard.js';
+export { ExhibitorSelection, type RequestPairLike } from './nest/exhibitor-selection.service.js';
+export { ExhibitorExceptionFilter } from './nest/exhibitor-exception.filter.js';
 
-export { AllowAnonymous } from './decorators/allow-anonymous.decorator.js';
+export { AllowAnonymous } from './nest/allow-anonymous.decorator.js';
 export {
   CurrentEvent,
   CurrentExhibitor,
   CurrentExhibitors,
   CurrentIdentity,
   CurrentTenant,
-} from './decorators/current.decorators.js';
+} from './nest/current.decorators.js';
 
 /**
  * Reads the exhibitors of events: one page, a whole event, or those of a contact. Every Observable is cold. Unsubscribing,

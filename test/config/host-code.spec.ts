@@ -9,7 +9,7 @@ import { useClosing, useSandbox } from '../support/lifetimes.js';
 import type { OtherOptions } from '../support/module-options.js';
 import { OperatorLines } from '../support/operator-lines.js';
 import { Visitor, type Reply } from '../support/visitor.js';
-import { idsOf, signIn } from '../guards/signed-in.js';
+import { idsOf, signIn } from '../nest/signed-in.js';
 
 const sandbox = await useSandbox();
 const closing = useClosing();

@@ -13,7 +13,7 @@ import {
   TokenService,
   type Exhibitor,
 } from '../../lib/index.js';
-import { bodyOf, signIn } from '../guards/signed-in.js';
+import { bodyOf, signIn } from '../nest/signed-in.js';
 import { namedSnippets } from '../structure/readme.js';
 import { describeWithPostgres, PostgresServer } from '../support/postgres.js';
 import { useSandbox } from '../support/lifetimes.js';

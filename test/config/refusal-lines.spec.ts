@@ -32,7 +32,7 @@ import {
 } from '../../lib/index.js';
 import { BoothController } from '../support/booth.controller.js';
 import { stall, type AnyFault } from '../support/faults.js';
-import { hostUser, signIn } from '../guards/signed-in.js';
+import { hostUser, signIn } from '../nest/signed-in.js';
 import { withProvider, type Given } from '../login/hosts.js';
 import { arrive, toHost, type Arrival } from '../login/journey.js';
 import { COOKIE_SECRET, setUser, startHost, type Host, type HostKind } from '../support/host.js';

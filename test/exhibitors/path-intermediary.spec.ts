@@ -3,7 +3,7 @@ import { firstValueFrom } from 'rxjs';
 import { COOKIE_SECRET, startHost } from '../support/host.js';
 import { useHost, useSandbox } from '../support/lifetimes.js';
 import { startServer } from '../support/server.js';
-import { bodyOf, signIn } from '../guards/signed-in.js';
+import { bodyOf, signIn } from '../nest/signed-in.js';
 import { startRestHost } from './rest-host.js';
 import { traced } from '../support/traced-requests.js';
 

@@ -12,7 +12,7 @@ import {
   type ValidateOptions,
 } from '../../lib/index.js';
 import { BearerIdentities } from '../../lib/login/bearer-identities.service.js';
-import { bodyOf, signIn } from '../guards/signed-in.js';
+import { bodyOf, signIn } from '../nest/signed-in.js';
 import { expectError, logOut } from './journey.js';
 import { namedSnippets } from '../structure/readme.js';
 import { clockOf } from '../support/clock.js';

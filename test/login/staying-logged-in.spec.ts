@@ -26,7 +26,7 @@ import {
 } from '../../lib/index.js';
 import { HttpContext } from '../../lib/browser/http-context.js';
 import { Sealer } from '../../lib/store/sealer.service.js';
-import { bodyOf, signIn } from '../guards/signed-in.js';
+import { bodyOf, signIn } from '../nest/signed-in.js';
 import { MemoryStore } from '../store/memory-store.js';
 import { BoothController } from '../support/booth.controller.js';
 import { clockOf } from '../support/clock.js';

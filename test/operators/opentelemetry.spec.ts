@@ -16,7 +16,7 @@ import { publish } from '../../lib/call/channels.js';
 import { isRecord } from '../../lib/model/json-values.js';
 import { hideAddresses } from '../../lib/opentelemetry/index.js';
 import { honest, startRestHost, startService } from '../exhibitors/rest-host.js';
-import { signIn } from '../guards/signed-in.js';
+import { signIn } from '../nest/signed-in.js';
 import { leaksOf } from '../setup/leaks.js';
 import { MemoryStore } from '../store/memory-store.js';
 import { acmeOptions, startHost } from '../support/host.js';

@@ -32,7 +32,7 @@ import {
   type ExhibitorRequest,
 } from '../../lib/index.js';
 import { ExhibitorTestingBackend, ExhibitorTestingModule } from '../../lib/testing/index.js';
-import { answerOf, bodyOf, idsOf, logOut, signIn } from '../guards/signed-in.js';
+import { answerOf, bodyOf, idsOf, logOut, signIn } from '../nest/signed-in.js';
 import { copyOf, identityOf } from '../login/journey.js';
 import { BoothController } from '../support/booth.controller.js';
 import {

@@ -16,7 +16,7 @@ import * as undici from 'undici';
 import { ExhibitorsService, type ExhibitorModuleOptions, type LoginOptions } from '../../lib/index.js';
 import { CallbackGuard } from '../../sample/callback.guard.js';
 import { LoginGuard } from '../../sample/login.guard.js';
-import { bodyOf, signIn } from '../guards/signed-in.js';
+import { bodyOf, signIn } from '../nest/signed-in.js';
 import { acmeOptions, COOKIE_SECRET, startHost } from '../support/host.js';
 import { useClosing, useHost, useSandbox } from '../support/lifetimes.js';
 import { startServer } from '../support/server.js';

@@ -8,7 +8,7 @@ import { loggedLines } from '../support/logged-lines.js';
 import { ScriptedProvider } from '../support/provider.js';
 import { Visitor } from '../support/visitor.js';
 import { eventually } from '../support/wait.js';
-import { logOut } from '../guards/signed-in.js';
+import { logOut } from '../nest/signed-in.js';
 import { copyOf, expectRefusal, identityOf, logIn, toHost, toProvider } from '../login/journey.js';
 import { MemoryStore } from './memory-store.js';
 

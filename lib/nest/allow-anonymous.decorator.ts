@@ -1,5 +1,5 @@
 import { SetMetadata, type CustomDecorator } from '@nestjs/common';
-import { ALLOW_ANONYMOUS } from '../guards/execution-context.js';
+import { ALLOW_ANONYMOUS } from './execution-context.js';
 
 /**
  * Lets requests without a user pass {@link ExhibitorIdentityGuard} and {@link ExhibitorGuard}, on a handler or a controller; the

@@ -32,7 +32,7 @@ import {
   type ExhibitorIdentity,
   isExhibitorError,
 } from '../../lib/index.js';
-import { bodyOf, hostUser, idsOf, Members, signIn } from '../guards/signed-in.js';
+import { bodyOf, hostUser, idsOf, Members, signIn } from './signed-in.js';
 import { acmeOptions, setUser, startHost, type Host } from '../support/host.js';
 import { useClosing, useHost, useSandbox } from '../support/lifetimes.js';
 import { Visitor } from '../support/visitor.js';

@@ -39,8 +39,8 @@ import { COOKIE_SECRET, startHost, type Host, type HostOptions } from '../suppor
 import { useClosing, useSandbox } from '../support/lifetimes.js';
 import { OperatorLines } from '../support/operator-lines.js';
 import { formFields, Visitor, type Reply, type VisitOptions } from '../support/visitor.js';
-import { bodyOf } from '../guards/signed-in.js';
-import { expectError, logOut } from './journey.js';
+import { bodyOf } from './signed-in.js';
+import { expectError, logOut } from '../login/journey.js';
 
 @Controller()
 class HomeController {

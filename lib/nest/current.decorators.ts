@@ -1,8 +1,8 @@
 import { createParamDecorator, type ExecutionContext } from '@nestjs/common';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { defaultExhibitorId } from '../exhibitors/exhibitor-id.js';
-import { FIND_EVENT, requestPairOf, resultsIn, type Results } from '../guards/execution-context.js';
-import { toHttpException } from '../guards/to-http-exception.js';
+import { FIND_EVENT, requestPairOf, resultsIn, type Results } from './execution-context.js';
+import { toHttpException } from './to-http-exception.js';
 import type { ExhibitorContext } from '../model/exhibitor-request.interface.js';
 
 /**

@@ -15,17 +15,17 @@ import {
 import { MODULE_PATH } from '@nestjs/common/constants.js';
 import { ApplicationConfig, HttpAdapterHost, ModulesContainer, Reflector } from '@nestjs/core';
 import { RoutePathFactory } from '@nestjs/core/router/route-path-factory.js';
-import { CurrentIdentity } from './decorators/current.decorators.js';
-import { ConfigurationError } from './errors/configuration.error.js';
-import { ExhibitorBackChannelLogoutGuard } from './guards/exhibitor-back-channel-logout.guard.js';
-import { ExhibitorCallbackGuard } from './guards/exhibitor-callback.guard.js';
-import { ExhibitorIdentityGuard } from './guards/exhibitor-identity.guard.js';
-import { ExhibitorLoginGuard } from './guards/exhibitor-login.guard.js';
-import { ExhibitorLogoutGuard } from './guards/exhibitor-logout.guard.js';
-import { RouteGuard } from './guards/route-guard.js';
-import type { ExhibitorIdentity } from './model/exhibitor-identity.interface.js';
-import { CHECKED_OPTIONS, type CheckedOptions } from './config/check-options.js';
-import { hasBrowser } from './config/option-rules.js';
+import { CurrentIdentity } from './current.decorators.js';
+import { ConfigurationError } from '../errors/configuration.error.js';
+import { ExhibitorBackChannelLogoutGuard } from './exhibitor-back-channel-logout.guard.js';
+import { ExhibitorCallbackGuard } from './exhibitor-callback.guard.js';
+import { ExhibitorIdentityGuard } from './exhibitor-identity.guard.js';
+import { ExhibitorLoginGuard } from './exhibitor-login.guard.js';
+import { ExhibitorLogoutGuard } from './exhibitor-logout.guard.js';
+import { RouteGuard } from './route-guard.js';
+import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
+import { CHECKED_OPTIONS, type CheckedOptions } from '../config/check-options.js';
+import { hasBrowser } from '../config/option-rules.js';
 
 /** The login routes of the module. */
 export interface LoginRoutes {
