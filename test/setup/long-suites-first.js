@@ -7,8 +7,8 @@ const LONG = [
   'login/conformance.spec.ts',
   'package/nest-11.spec.ts',
   'package/nest-new.spec.ts',
-  'browser/npm-start.spec.ts',
-  'browser/portal.spec.ts',
+  'sample/npm-start.spec.ts',
+  'sample/portal.spec.ts',
 ];
 
 /** Starts the long suites first, so that no worker is left with one of them at the end. */

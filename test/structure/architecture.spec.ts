@@ -34,10 +34,10 @@ describe('the pictures of docs/architecture.md', () => {
   it('are those of list(), start and callback of a login, a guarded request, a logout and a token', () => {
     expect(PICTURES.map(([first]) => first?.file)).toEqual([
       'exhibitors/exhibitors.service.ts',
-      'guards/exhibitor-login.guard.ts',
-      'guards/exhibitor-callback.guard.ts',
-      'guards/exhibitor.guard.ts',
-      'guards/exhibitor-logout.guard.ts',
+      'nest/exhibitor-login.guard.ts',
+      'nest/exhibitor-callback.guard.ts',
+      'nest/exhibitor.guard.ts',
+      'nest/exhibitor-logout.guard.ts',
       'tokens/token.service.ts',
     ]);
   });
