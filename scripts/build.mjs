@@ -16,11 +16,11 @@ const LIB = join(ROOT, 'lib');
 const ENTRIES = [
   'index',
   'testing/index',
-  'redis/index',
-  'terminus/index',
+  'integrations/redis/index',
+  'integrations/terminus/index',
   'doctor/index',
-  'mirror/index',
-  'opentelemetry/index',
+  'integrations/mirror/index',
+  'integrations/opentelemetry/index',
 ];
 const SANDBOX = join(LIB, 'testing/sandbox/exhibitor-sandbox.ts');
 const COMMAND_LINE = join(LIB, 'bin/nestjs-exhibitor.ts');

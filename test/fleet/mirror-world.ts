@@ -1,5 +1,5 @@
 import { randomInt } from 'node:crypto';
-import type { MirrorScope } from '../../lib/mirror/index.js';
+import type { MirrorScope } from '../../lib/integrations/mirror/index.js';
 import {
   defaultSeed,
   type ExhibitorSandbox,

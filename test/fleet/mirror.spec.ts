@@ -5,7 +5,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { Pool } from 'pg';
 import { MIRROR_TABLES } from '../../sample/mirror/postgres-mirror.js';
-import type { MirrorScope } from '../../lib/mirror/index.js';
+import type { MirrorScope } from '../../lib/integrations/mirror/index.js';
 import { describeWithPostgres, PostgresServer } from '../support/postgres.js';
 import { describeWithRedis, RedisServer } from '../support/redis.js';
 import { COOKIE_SECRET } from '../support/host.js';

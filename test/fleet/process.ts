@@ -23,7 +23,7 @@ import {
   type Exhibitor,
   type TenantOptions,
 } from '../../lib/index.js';
-import { RedisSharedStore } from '../../lib/redis/index.js';
+import { RedisSharedStore } from '../../lib/integrations/redis/index.js';
 import { BoothController } from '../support/booth.controller.js';
 import type {
   ConnectionNotice,

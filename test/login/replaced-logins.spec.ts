@@ -10,7 +10,7 @@ import {
   type ExhibitorIdentity,
   type SharedStore,
 } from '../../lib/index.js';
-import { RedisSharedStore } from '../../lib/redis/index.js';
+import { RedisSharedStore } from '../../lib/integrations/redis/index.js';
 import { MemoryStore } from '../store/memory-store.js';
 import { clockOf } from '../support/clock.js';
 import { COOKIE_SECRET, startHost, type Host, type HostKind } from '../support/host.js';

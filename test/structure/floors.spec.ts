@@ -18,7 +18,7 @@ const FLOORS: readonly (readonly string[])[] = [
 ];
 
 /** Folders beside the floors. They use the public surface; the doctor runs the services of the module. */
-const ASIDE = ['testing', 'redis', 'terminus', 'doctor', 'mirror', 'opentelemetry', 'bin'];
+const ASIDE = ['testing', 'integrations', 'doctor', 'bin'];
 
 /**
  * The testing module reads ids and stands in for the service, and the sandbox host names and the variables of a host, as the service itself. The mirror digests

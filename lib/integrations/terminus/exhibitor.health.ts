@@ -1,7 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { HealthIndicatorService, type HealthIndicatorResult } from '@nestjs/terminus';
 import { firstValueFrom } from 'rxjs';
-import { ExhibitorsService, isExhibitorError, TokenService } from '../index.js';
+import { ExhibitorsService, isExhibitorError, TokenService } from '../../index.js';
 
 /** Options of {@link ExhibitorHealthIndicator.isHealthy}. */
 export interface ExhibitorHealthOptions {

@@ -6,7 +6,11 @@ import * as ioredis6 from 'ioredis';
 import * as ioredis5 from 'ioredis5';
 import * as redis6 from 'redis';
 import * as redis5 from 'redis5';
-import { RedisSharedStore, type IoredisClient, type NodeRedisClient } from '../../lib/redis/index.js';
+import {
+  RedisSharedStore,
+  type IoredisClient,
+  type NodeRedisClient,
+} from '../../lib/integrations/redis/index.js';
 import { storeDown } from '../../lib/config/problems/host-problems.js';
 import { storeSnippets, ROOT } from '../structure/readme.js';
 import { describeWithRedis, RedisServer } from '../support/redis.js';

@@ -4,7 +4,10 @@ import type { HealthIndicatorService } from '@nestjs/terminus';
 import { Test } from '@nestjs/testing';
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { ExhibitorsService, TenantRegistry, TokenService } from '../../lib/index.js';
-import { ExhibitorHealthIndicator, type ExhibitorHealthOptions } from '../../lib/terminus/index.js';
+import {
+  ExhibitorHealthIndicator,
+  type ExhibitorHealthOptions,
+} from '../../lib/integrations/terminus/index.js';
 import { ExhibitorTestingBackend, ExhibitorTestingModule } from '../../lib/testing/index.js';
 import { leaksOf } from '../setup/leaks.js';
 import { clockOf } from '../support/clock.js';

@@ -14,7 +14,7 @@ import { InMemorySpanExporter, NodeTracerProvider, SimpleSpanProcessor } from '@
 import { firstValueFrom, lastValueFrom } from 'rxjs';
 import { publish } from '../../lib/call/channels.js';
 import { isRecord } from '../../lib/model/json-values.js';
-import { hideAddresses } from '../../lib/opentelemetry/index.js';
+import { hideAddresses } from '../../lib/integrations/opentelemetry/index.js';
 import { honest, startRestHost, startService } from '../exhibitors/rest-host.js';
 import { signIn } from '../nest/signed-in.js';
 import { leaksOf } from '../setup/leaks.js';

@@ -10,7 +10,7 @@ import {
   type MirrorScope,
   type MirrorTarget,
   type Row,
-} from '../../lib/mirror/index.js';
+} from '../../lib/integrations/mirror/index.js';
 import type { SandboxExhibitor } from '../../lib/testing/index.js';
 import { COOKIE_SECRET } from '../support/host.js';
 import type { OtherOptions } from '../support/module-options.js';

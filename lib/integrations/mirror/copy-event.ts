@@ -1,8 +1,8 @@
-import { ExhibitorError, PaginationDriftError } from '../index.js';
-import type { Exhibitor, ExhibitorsService } from '../index.js';
-import { shortDigestOf } from '../model/digest.js';
-import { isRecord } from '../model/json-values.js';
-import { checkEventId } from '../model/path-parameters.js';
+import { ExhibitorError, PaginationDriftError } from '../../index.js';
+import type { Exhibitor, ExhibitorsService } from '../../index.js';
+import { shortDigestOf } from '../../model/digest.js';
+import { isRecord } from '../../model/json-values.js';
+import { checkEventId } from '../../model/path-parameters.js';
 
 /** Readings of an event that changes while it is read. What they found is kept, so each has less to write. */
 const MOST_READINGS = 5;

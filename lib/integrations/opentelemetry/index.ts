@@ -1,6 +1,6 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import type { Meter } from '@opentelemetry/api';
-import type { LoginMessage, LookupMessage, RequestMessage, TokenMessage } from '../index.js';
+import type { LoginMessage, LookupMessage, RequestMessage, TokenMessage } from '../../index.js';
 
 /** The part of the path of a lookup that names a contact, raw or encoded. */
 const CONTACT = /\/contactEmail\/[^/]+/;

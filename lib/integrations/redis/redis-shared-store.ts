@@ -1,5 +1,5 @@
 import { errorMonitor } from 'node:events';
-import type { SharedStore } from '../index.js';
+import type { SharedStore } from '../../index.js';
 
 interface ConnectionEvents {
   /** Tells of connection errors, which are not those of commands: "the client is offline". */
