@@ -16,12 +16,12 @@ export default {
   extensionsToTreatAsEsm: ['.ts'],
   moduleNameMapper: {
     '^nestjs-exhibitor$': '<rootDir>/lib/index.ts',
-    '^nestjs-exhibitor/testing$': '<rootDir>/lib/testing/index.ts',
+    '^nestjs-exhibitor/testing$': '<rootDir>/lib/development/testing/index.ts',
     '^nestjs-exhibitor/terminus$': '<rootDir>/lib/integrations/terminus/index.ts',
     '^nestjs-exhibitor/redis$': '<rootDir>/lib/integrations/redis/index.ts',
     '^nestjs-exhibitor/mirror$': '<rootDir>/lib/integrations/mirror/index.ts',
     '^nestjs-exhibitor/opentelemetry$': '<rootDir>/lib/integrations/opentelemetry/index.ts',
-    '^nestjs-exhibitor/doctor$': '<rootDir>/lib/doctor/index.ts',
+    '^nestjs-exhibitor/doctor$': '<rootDir>/lib/development/doctor/index.ts',
     '^(\\.{1,2}/.*)\\.js$': '$1',
     ...(await bundledPackages()),
     // Its own build of one file.

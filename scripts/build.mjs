@@ -15,20 +15,20 @@ const LIB = join(ROOT, 'lib');
 
 const ENTRIES = [
   'index',
-  'testing/index',
+  'development/testing/index',
   'integrations/redis/index',
   'integrations/terminus/index',
-  'doctor/index',
+  'development/doctor/index',
   'integrations/mirror/index',
   'integrations/opentelemetry/index',
 ];
-const SANDBOX = join(LIB, 'testing/sandbox/exhibitor-sandbox.ts');
-const COMMAND_LINE = join(LIB, 'bin/nestjs-exhibitor.ts');
+const SANDBOX = join(LIB, 'development/sandbox/exhibitor-sandbox.ts');
+const COMMAND_LINE = join(LIB, 'development/bin/nestjs-exhibitor.ts');
 /** What the command line shares with the host and reads without Nest. They import nothing. */
 const WITHOUT_NEST = ['host-variables', 'json-values', 'loopback'].map((name) =>
   join(LIB, `model/${name}.ts`),
 );
-const SANDBOX_FOR_JEST = join(LIB, 'testing/sandbox/sandbox-for-jest.ts');
+const SANDBOX_FOR_JEST = join(LIB, 'development/sandbox/sandbox-for-jest.ts');
 
 /** Peer dependencies that are ES modules in their newest majors: `jest-preset.cjs` replaces them by a CommonJS copy. */
 const COPIES = { 'nestjs-axios': '@nestjs/axios', 'nestjs-passport': '@nestjs/passport' };
@@ -50,7 +50,7 @@ const manualChunks = (file) => {
 };
 const tslib = installed('tslib/tslib.es6.mjs');
 await bundle(
-  { ...entries, 'testing/sandbox': SANDBOX, 'bin/nestjs-exhibitor': COMMAND_LINE },
+  { ...entries, 'development/sandbox': SANDBOX, 'development/bin/nestjs-exhibitor': COMMAND_LINE },
   { tslib },
   { format: 'es', dir: DIST, chunkFileNames: 'chunks/[name].js', manualChunks },
 );

@@ -10,7 +10,7 @@ import {
   type ExhibitorModuleOptions,
 } from '../../lib/index.js';
 import { HOST_VARIABLES, SECRET_VARIABLE } from '../../lib/model/host-variables.js';
-import { help as doctorHelp } from '../../lib/doctor/doctor.command.js';
+import { help as doctorHelp } from '../../lib/development/doctor/doctor.command.js';
 import { PAGES, readPage } from '../structure/readme.js';
 import { useSandbox } from '../support/lifetimes.js';
 import { loggedLines } from '../support/logged-lines.js';

@@ -10,7 +10,7 @@ import {
   type HttpOptions,
   type TenantOptions,
 } from '../../lib/index.js';
-import type { ExhibitorSandbox } from '../../lib/testing/index.js';
+import type { ExhibitorSandbox } from '../../lib/development/testing/index.js';
 import { useHost } from '../support/lifetimes.js';
 import type { OtherOptions, TenantsOption } from '../support/module-options.js';
 import { sendJson, startServer } from '../support/server.js';

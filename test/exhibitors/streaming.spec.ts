@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http';
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { firstValueFrom, lastValueFrom, toArray, type Observable } from 'rxjs';
 import type { ExhibitorPage } from '../../lib/index.js';
-import type { SandboxExhibitor } from '../../lib/testing/index.js';
+import type { SandboxExhibitor } from '../../lib/development/testing/index.js';
 import { handMadeCases, honest, startRestHost, threeTenants } from './rest-host.js';
 import { useHost, useSandbox } from '../support/lifetimes.js';
 import { aWhile, eventually, pause } from '../support/wait.js';

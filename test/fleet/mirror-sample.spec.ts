@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { getQueueToken } from '@nestjs/bullmq';
 import type { INestApplication } from '@nestjs/common';
 import type { Queue } from 'bullmq';
-import type { ExhibitorSandbox } from '../../lib/testing/index.js';
+import type { ExhibitorSandbox } from '../../lib/development/testing/index.js';
 import { CopySchedule } from '../../sample/mirror/copies.js';
 import { createMirrorApp } from '../../sample/mirror/main.js';
 import { COOKIE_SECRET } from '../support/host.js';

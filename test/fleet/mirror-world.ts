@@ -5,8 +5,8 @@ import {
   type ExhibitorSandbox,
   type SandboxExhibitor,
   type SandboxTenantOptions,
-} from '../../lib/testing/index.js';
-import { pageOf } from '../../lib/testing/sandbox/rest-api.js';
+} from '../../lib/development/testing/index.js';
+import { pageOf } from '../../lib/development/sandbox/rest-api.js';
 import { startSandbox } from '../support/sandbox.js';
 import { type AnyFault, reset, sometimes, stall, truncate } from '../support/faults.js';
 

@@ -1,6 +1,10 @@
 import { SignJWT } from 'jose';
 import type { TenantOptions } from '../../lib/index.js';
-import { defaultSeed, type ExhibitorSandbox, type SandboxExhibitor } from '../../lib/testing/index.js';
+import {
+  defaultSeed,
+  type ExhibitorSandbox,
+  type SandboxExhibitor,
+} from '../../lib/development/testing/index.js';
 import { signingKey } from '../support/provider-keys.js';
 import { jwksOf, startSandbox } from '../support/sandbox.js';
 import type { TracedRequest } from '../support/traced-requests.js';

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { firstValueFrom } from 'rxjs';
 import { TokenService, isExhibitorError, type ExhibitorError, type TenantOptions } from '../../lib/index.js';
-import { defaultSeed, type SandboxRequest } from '../../lib/testing/index.js';
+import { defaultSeed, type SandboxRequest } from '../../lib/development/testing/index.js';
 import { startRestHost, type RestHost } from '../exhibitors/rest-host.js';
 import { useSandbox } from '../support/lifetimes.js';
 import { unhandledIn } from '../support/messages.js';

@@ -11,7 +11,7 @@ import {
   type MirrorTarget,
   type Row,
 } from '../../lib/integrations/mirror/index.js';
-import type { SandboxExhibitor } from '../../lib/testing/index.js';
+import type { SandboxExhibitor } from '../../lib/development/testing/index.js';
 import { COOKIE_SECRET } from '../support/host.js';
 import type { OtherOptions } from '../support/module-options.js';
 import { useClosing, useSandbox } from '../support/lifetimes.js';

@@ -8,7 +8,7 @@ import {
   ExhibitorHealthIndicator,
   type ExhibitorHealthOptions,
 } from '../../lib/integrations/terminus/index.js';
-import { ExhibitorTestingBackend, ExhibitorTestingModule } from '../../lib/testing/index.js';
+import { ExhibitorTestingBackend, ExhibitorTestingModule } from '../../lib/development/testing/index.js';
 import { leaksOf } from '../setup/leaks.js';
 import { clockOf } from '../support/clock.js';
 import { acmeOptions, startHost } from '../support/host.js';

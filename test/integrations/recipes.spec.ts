@@ -31,7 +31,7 @@ import {
   type ExhibitorModuleOptions,
   type ExhibitorRequest,
 } from '../../lib/index.js';
-import { ExhibitorTestingBackend, ExhibitorTestingModule } from '../../lib/testing/index.js';
+import { ExhibitorTestingBackend, ExhibitorTestingModule } from '../../lib/development/testing/index.js';
 import { answerOf, bodyOf, idsOf, logOut, signIn } from '../nest/signed-in.js';
 import { copyOf, identityOf } from '../login/journey.js';
 import { BoothController } from '../support/booth.controller.js';

@@ -6,7 +6,7 @@ import { Module, UseGuards } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
 import { ExhibitorIdentityGuard, ExhibitorModule, type HttpContext } from '../../lib/index.js';
-import type { ExhibitorSandbox } from '../../lib/testing/index.js';
+import type { ExhibitorSandbox } from '../../lib/development/testing/index.js';
 import { routesOf } from '../nest/routes-of.js';
 import { signIn } from '../nest/signed-in.js';
 import { BoothController } from '../support/booth.controller.js';

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Controller, Get, Header, Query } from '@nestjs/common';
 import type { BrowserContext, Page } from 'playwright-core';
 import type { ExhibitorIdentity } from '../../lib/index.js';
-import type { ExhibitorSandbox } from '../../lib/testing/index.js';
+import type { ExhibitorSandbox } from '../../lib/development/testing/index.js';
 import { BoothController } from '../support/booth.controller.js';
 import { describeInChromium } from '../support/browser.js';
 import { COOKIE_SECRET, startHost, type Host, type HostKind } from '../support/host.js';

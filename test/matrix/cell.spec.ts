@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { ExhibitorSandbox } from '../../lib/testing/index.js';
+import { ExhibitorSandbox } from '../../lib/development/testing/index.js';
 import {
   environment,
   HostProcess,

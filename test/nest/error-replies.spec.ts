@@ -25,7 +25,7 @@ import {
   TokenService,
   type ExhibitorErrorCode,
 } from '../../lib/index.js';
-import type { FaultMatch } from '../../lib/testing/index.js';
+import type { FaultMatch } from '../../lib/development/testing/index.js';
 import { BoothController } from '../support/booth.controller.js';
 import { stall, type AnyFault } from '../support/faults.js';
 import { startHost, tenantsOptions, type Host, type HostKind, type HostOptions } from '../support/host.js';

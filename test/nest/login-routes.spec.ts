@@ -34,7 +34,7 @@ import {
   type LoginParameters,
   type LoginRoutes,
 } from '../../lib/index.js';
-import { ExhibitorTestingModule } from '../../lib/testing/index.js';
+import { ExhibitorTestingModule } from '../../lib/development/testing/index.js';
 import { COOKIE_SECRET, startHost, type Host, type HostOptions } from '../support/host.js';
 import { useClosing, useSandbox } from '../support/lifetimes.js';
 import { OperatorLines } from '../support/operator-lines.js';

@@ -1,5 +1,5 @@
 import { expect } from '@jest/globals';
-import type { ExhibitorSandbox } from '../../lib/testing/index.js';
+import type { ExhibitorSandbox } from '../../lib/development/testing/index.js';
 import { copyOf } from '../login/journey.js';
 import { Visitor, type Reply } from '../support/visitor.js';
 

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { ExhibitorSandbox } from '../../lib/testing/index.js';
+import { ExhibitorSandbox } from '../../lib/development/testing/index.js';
 import { startSandboxCommand, useSandboxCommand } from './host-process.js';
 import { manifest, Outside, pack, versions } from './tarball.js';
 

@@ -3,7 +3,7 @@ import { execFile, spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { parseEnv, promisify } from 'node:util';
 import { afterEach, expect } from '@jest/globals';
-import type { ExhibitorSandbox } from '../../lib/testing/index.js';
+import type { ExhibitorSandbox } from '../../lib/development/testing/index.js';
 import { freePort } from '../support/server.js';
 import { formFields, Visitor } from '../support/visitor.js';
 import { eventually } from '../support/wait.js';

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
-import { ExhibitorSandbox } from '../../lib/testing/index.js';
+import { ExhibitorSandbox } from '../../lib/development/testing/index.js';
 import { filesOf } from '../structure/readme.js';
 import { describeWithPostgres, PostgresServer } from '../support/postgres.js';
 import { describeWithRedis, RedisServer } from '../support/redis.js';

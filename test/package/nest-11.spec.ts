@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { ExhibitorSandbox } from '../../lib/testing/index.js';
+import { ExhibitorSandbox } from '../../lib/development/testing/index.js';
 import { jestSettings, readPage } from '../structure/readme.js';
 import { environment, HostProcess, useHost } from './host-process.js';
 import { manifest, Outside, pack, versions } from './tarball.js';

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import * as testing from '../../lib/testing/index.js';
+import * as testing from '../../lib/development/testing/index.js';
 import { hostFiles, jestSettings, namedSnippets, readPage } from '../structure/readme.js';
 import { eventually } from '../support/wait.js';
 import {

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { gunzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { ExhibitorSandbox } from '../../lib/testing/index.js';
+import { ExhibitorSandbox } from '../../lib/development/testing/index.js';
 import { readPage } from '../structure/readme.js';
 import { startServer, type TestServer } from '../support/server.js';
 import { eventually } from '../support/wait.js';

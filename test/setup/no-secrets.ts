@@ -4,7 +4,7 @@
  */
 import { afterAll, afterEach } from '@jest/globals';
 import { ExhibitorError } from '../../lib/errors/exhibitor.error.js';
-import { TENANTS } from '../../lib/testing/sandbox/seed/seed.js';
+import { TENANTS } from '../../lib/development/sandbox/seed/seed.js';
 import { addSecret, leaksOf } from './leaks.js';
 
 const made: unknown[] = [];

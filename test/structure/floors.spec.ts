@@ -18,7 +18,7 @@ const FLOORS: readonly (readonly string[])[] = [
 ];
 
 /** Folders beside the floors. They use the public surface; the doctor runs the services of the module. */
-const ASIDE = ['testing', 'integrations', 'doctor', 'bin'];
+const ASIDE = ['integrations', 'development'];
 
 /**
  * The testing module reads ids and stands in for the service, and the sandbox host names and the variables of a host, as the service itself. The mirror digests
@@ -67,7 +67,7 @@ const RULES: Record<string, (one: Import) => boolean> = {
   'hosts load only what they import': ({ from, to }) => roomOf(from) === '' && isAside(to),
   'aside uses the public surface': ({ from, to }) =>
     isAside(from) &&
-    roomOf(from) !== 'doctor' &&
+    !from.startsWith('development/doctor/') &&
     isLocal(to) &&
     !(to === 'index.ts' || isAside(to) || CHECKS.test(to)),
   'only http uses the network': ({ from, to, isType }) =>
@@ -75,13 +75,13 @@ const RULES: Record<string, (one: Import) => boolean> = {
     !isType &&
     // That one reads the names of statuses.
     from !== 'nest/to-http-exception.ts' &&
-    !['http', 'testing', 'doctor'].includes(roomOf(from)),
+    !['http', 'development'].includes(roomOf(from)),
   // By `import()`, so that importing this package does not take the time to load them.
   'jose and passport are loaded when first needed': ({ from, to, isType, isDynamic }) =>
     /^(jose|passport|passport-openidconnect|@nestjs\/passport)$/.test(to) &&
     !isType &&
     !isDynamic &&
-    roomOf(from) !== 'testing',
+    !from.startsWith('development/sandbox/'),
 };
 
 function violationsOf(rules: typeof RULES): string[] {

@@ -1,8 +1,8 @@
 /** Replies that prove this package. The sandbox has no kinds for them: a host needs none of them. */
 import type { ServerResponse } from 'node:http';
-import type { Fault } from '../../lib/testing/index.js';
-import { sendFault, type CustomFault } from '../../lib/testing/sandbox/faults.js';
-import { sendReply } from '../../lib/testing/sandbox/server/sandbox-server.js';
+import type { Fault } from '../../lib/development/testing/index.js';
+import { sendFault, type CustomFault } from '../../lib/development/sandbox/faults.js';
+import { sendReply } from '../../lib/development/sandbox/server/sandbox-server.js';
 import { pause } from './wait.js';
 
 export type AnyFault = Fault | CustomFault;

@@ -1,7 +1,7 @@
 import { afterAll } from '@jest/globals';
 import type { JWTPayload } from 'jose';
 import type { TenantOptions } from '../../lib/index.js';
-import type { ExhibitorSandbox } from '../../lib/testing/index.js';
+import type { ExhibitorSandbox } from '../../lib/development/testing/index.js';
 import { useSandbox } from './lifetimes.js';
 import { KEYS, sign, type SigningKey } from './provider-keys.js';
 import { jwksOf } from './sandbox.js';

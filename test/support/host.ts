@@ -8,7 +8,7 @@ import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fa
 import session from 'express-session';
 import passport from 'passport';
 import { ExhibitorModule, type ExhibitorModuleOptions, type LoginRoutes } from '../../lib/index.js';
-import type { ExhibitorSandbox } from '../../lib/testing/index.js';
+import type { ExhibitorSandbox } from '../../lib/development/testing/index.js';
 import { BoothController } from './booth.controller.js';
 import { freePort } from './server.js';
 

@@ -1,6 +1,6 @@
 /** What starts before the tests of a file or a `describe`, and stops after them. */
 import { afterAll, afterEach, beforeAll } from '@jest/globals';
-import type { ExhibitorSandbox, SandboxOptions } from '../../lib/testing/index.js';
+import type { ExhibitorSandbox, SandboxOptions } from '../../lib/development/testing/index.js';
 import { startSandbox } from './sandbox.js';
 
 /** A sandbox for the tests of a file. */

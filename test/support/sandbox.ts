@@ -2,7 +2,7 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import type { Socket } from 'node:net';
 import { afterAll } from '@jest/globals';
 import type { JWK } from 'jose';
-import { ExhibitorSandbox, type SandboxOptions } from '../../lib/testing/index.js';
+import { ExhibitorSandbox, type SandboxOptions } from '../../lib/development/testing/index.js';
 import { pemOf } from './keys.js';
 
 /** Starts a sandbox that signs with a key of the tests instead of a new one. */

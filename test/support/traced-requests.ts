@@ -1,6 +1,6 @@
 import { decodeJwt, type JWTPayload } from 'jose';
-import type { ExhibitorSandbox, SandboxRequest } from '../../lib/testing/index.js';
-import { parseRoute } from '../../lib/testing/sandbox/server/operations.js';
+import type { ExhibitorSandbox, SandboxRequest } from '../../lib/development/testing/index.js';
+import { parseRoute } from '../../lib/development/sandbox/server/operations.js';
 
 /** A request of the sandbox with what says whose it is. */
 export interface TracedRequest extends SandboxRequest {

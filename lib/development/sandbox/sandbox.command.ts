@@ -2,8 +2,8 @@ import { existsSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
 import { constants } from 'node:os';
 import { parseArgs } from 'node:util';
-import { ExhibitorSandbox } from './sandbox/exhibitor-sandbox.js';
-import { parseSeed } from './sandbox/seed/seed.js';
+import { ExhibitorSandbox } from './exhibitor-sandbox.js';
+import { parseSeed } from './seed/seed.js';
 
 const REDIRECT_URIS = ['http://127.0.0.1:3000/auth/callback', 'http://localhost:3000/auth/callback'];
 const NPX = 'npx -p nestjs-exhibitor -p oidc-provider nestjs-exhibitor sandbox';

@@ -3,8 +3,8 @@ import { createHash } from 'node:crypto';
 import { decodeJwt, type JWTPayload } from 'jose';
 import { defaultSeed } from 'nestjs-exhibitor/testing';
 import { apiHeaders, eventUrl, jsonOf, type Tokens } from './rest-client.js';
-import { useSandbox } from '../support/lifetimes.js';
-import { Visitor } from '../support/visitor.js';
+import { useSandbox } from '../../support/lifetimes.js';
+import { Visitor } from '../../support/visitor.js';
 
 const PAGE = /^\/connect\/login\//;
 

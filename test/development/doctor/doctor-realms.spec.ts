@@ -1,9 +1,9 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { Logger } from '@nestjs/common';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import type { Finding } from '../../lib/doctor/index.js';
-import { KEYS } from '../support/provider-keys.js';
-import { follow, type TestServer } from '../support/server.js';
+import type { Finding } from '../../../lib/development/doctor/index.js';
+import { KEYS } from '../../support/provider-keys.js';
+import { follow, type TestServer } from '../../support/server.js';
 import { findingsOf, named, notOk, stepOf, withValues, type Values } from './findings.js';
 
 /**

@@ -9,7 +9,7 @@ interface Command {
 
 /** A command is loaded when it is called. */
 const COMMANDS: ReadonlyMap<string, () => Promise<Command>> = new Map([
-  ['sandbox', () => import('../testing/sandbox.command.js')],
+  ['sandbox', () => import('../sandbox/sandbox.command.js')],
   ['doctor', () => import('../doctor/doctor.command.js')],
 ]);
 
@@ -30,7 +30,7 @@ async function main([name = '--help', ...args]: string[]): Promise<void> {
       const { help, run } = await load();
       process.exitCode = args.includes('--help') ? show(help) : await run(args);
     } else if (name === '--version') {
-      show(createRequire(import.meta.url)('../../package.json').version);
+      show(createRequire(import.meta.url)('../../../package.json').version);
     } else if (name === '--help') {
       show(HELP);
     } else {

@@ -5,14 +5,14 @@ import { parseEnv } from 'node:util';
 import { jest } from '@jest/globals';
 import { decodeJwt } from 'jose';
 import type { Fault, SandboxSeed } from 'nestjs-exhibitor/testing';
-import { exhibitorOptionsFrom } from '../../lib/index.js';
-import { HOST_VARIABLES, SECRET_VARIABLE } from '../../lib/model/host-variables.js';
-import { help, run } from '../../lib/testing/sandbox.command.js';
-import { BrowserVisitor, describeInChromium } from '../support/browser.js';
-import { nativeRequire } from '../support/native-require.js';
-import { startServer } from '../support/server.js';
-import { Visitor } from '../support/visitor.js';
-import { eventually } from '../support/wait.js';
+import { exhibitorOptionsFrom } from '../../../lib/index.js';
+import { HOST_VARIABLES, SECRET_VARIABLE } from '../../../lib/model/host-variables.js';
+import { help, run } from '../../../lib/development/sandbox/sandbox.command.js';
+import { BrowserVisitor, describeInChromium } from '../../support/browser.js';
+import { nativeRequire } from '../../support/native-require.js';
+import { startServer } from '../../support/server.js';
+import { Visitor } from '../../support/visitor.js';
+import { eventually } from '../../support/wait.js';
 import { tokenOf } from './rest-client.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'exhibitor-command-'));
@@ -48,7 +48,7 @@ async function start(...args: string[]): Promise<Running> {
 
 const REDIRECT_URI = 'http://127.0.0.1:3999/auth/callback';
 /** The seed of docs/sandbox.md. */
-const DOCUMENT = readFileSync(new URL('../../docs/sandbox.md', import.meta.url), 'utf8');
+const DOCUMENT = readFileSync(new URL('../../../docs/sandbox.md', import.meta.url), 'utf8');
 const SEED = JSON.parse(/```json\n([\s\S]*?)```/.exec(DOCUMENT)?.[1] ?? '') as SandboxSeed;
 
 /** Ends every run of the command in this process, as the signal does. */

@@ -1,13 +1,13 @@
-import { CodeExchange } from '../login/code-exchange.service.js';
-import { authorizationUrl } from '../login/authorization-request.js';
-import { createPendingLogin, type PendingLogin } from '../login/pending-login.js';
-import { described } from '../oidc/check-claims.js';
-import { keySetOf } from '../oidc/key-set.js';
-import { metadataUrl, OpenIdProvider } from '../oidc/openid-provider.service.js';
-import { unverified } from '../oidc/verify-signature.js';
-import { isAllowedUrl, parseUrl } from '../config/value-schemas.js';
-import { browserLoginOf, loginOf } from '../config/tenant.js';
-import type { Deadline } from '../call/deadline.js';
+import { CodeExchange } from '../../login/code-exchange.service.js';
+import { authorizationUrl } from '../../login/authorization-request.js';
+import { createPendingLogin, type PendingLogin } from '../../login/pending-login.js';
+import { described } from '../../oidc/check-claims.js';
+import { keySetOf } from '../../oidc/key-set.js';
+import { metadataUrl, OpenIdProvider } from '../../oidc/openid-provider.service.js';
+import { unverified } from '../../oidc/verify-signature.js';
+import { isAllowedUrl, parseUrl } from '../../config/value-schemas.js';
+import { browserLoginOf, loginOf } from '../../config/tenant.js';
+import type { Deadline } from '../../call/deadline.js';
 import { prove, Unproved, type Diagnosis, type Probed } from './diagnosis.js';
 
 const NO_CODE = 'nestjs-exhibitor-doctor-asks-whether-you-know-this-client';

@@ -1,9 +1,9 @@
 import { request } from 'node:http';
 import { jest } from '@jest/globals';
 import { importSPKI, jwtVerify } from 'jose';
-import { useSandbox } from '../support/lifetimes.js';
-import { openRequests, publicPemOf } from '../support/sandbox.js';
-import { eventually } from '../support/wait.js';
+import { useSandbox } from '../../support/lifetimes.js';
+import { openRequests, publicPemOf } from '../../support/sandbox.js';
+import { eventually } from '../../support/wait.js';
 import {
   apiHeaders,
   askToken,

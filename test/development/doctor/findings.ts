@@ -1,7 +1,7 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { expect } from '@jest/globals';
-import { diagnose, type DiagnosisHints, type Finding } from '../../lib/doctor/index.js';
-import type { TenantOptions } from '../../lib/index.js';
+import { diagnose, type DiagnosisHints, type Finding } from '../../../lib/development/doctor/index.js';
+import type { TenantOptions } from '../../../lib/index.js';
 
 export const STEPS =
   'options connection clock token tenant list lookup metadata keys authorize login cookies'.split(' ');

@@ -1,8 +1,8 @@
-import { ExhibitorError } from '../errors/exhibitor.error.js';
-import { isExhibitorError } from '../errors/is-exhibitor-error.js';
-import type { TenantOptions } from '../config/tenant-options.interface.js';
-import { problemText } from '../config/problems/problem-log.service.js';
-import { Deadlines, type Deadline } from '../call/deadline.js';
+import { ExhibitorError } from '../../errors/exhibitor.error.js';
+import { isExhibitorError } from '../../errors/is-exhibitor-error.js';
+import type { TenantOptions } from '../../config/tenant-options.interface.js';
+import { problemText } from '../../config/problems/problem-log.service.js';
+import { Deadlines, type Deadline } from '../../call/deadline.js';
 import { begin, Unproved, type Diagnosis, type Json } from './diagnosis.js';
 import type { DiagnosisHints, Finding } from './finding.js';
 import { authorize, cookies, loginClient, metadata, publishedKey } from './login-steps.js';

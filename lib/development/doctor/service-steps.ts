@@ -1,11 +1,11 @@
-import { ExhibitorLookups } from '../exhibitors/lookups/exhibitor-lookups.service.js';
-import { listPath } from '../exhibitors/pages/exhibitor-pages.service.js';
-import { parsePage } from '../exhibitors/parse-replies.js';
-import { metadataUrl } from '../oidc/openid-provider.service.js';
-import { unverified } from '../oidc/verify-signature.js';
-import { bootAdvice } from '../config/problems/boot-advice.js';
-import type { Deadline } from '../call/deadline.js';
-import { TokenService } from '../tokens/token.service.js';
+import { ExhibitorLookups } from '../../exhibitors/lookups/exhibitor-lookups.service.js';
+import { listPath } from '../../exhibitors/pages/exhibitor-pages.service.js';
+import { parsePage } from '../../exhibitors/parse-replies.js';
+import { metadataUrl } from '../../oidc/openid-provider.service.js';
+import { unverified } from '../../oidc/verify-signature.js';
+import { bootAdvice } from '../../config/problems/boot-advice.js';
+import type { Deadline } from '../../call/deadline.js';
+import { TokenService } from '../../tokens/token.service.js';
 import { prove, type Diagnosis, type Probed } from './diagnosis.js';
 
 /** Scope of the REST API, unless onboarding says otherwise (service specification, Endpoints §1). */

@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { relative, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
-import { HOST_VARIABLES } from '../model/host-variables.js';
+import { HOST_VARIABLES } from '../../model/host-variables.js';
 import type { Finding } from './finding.js';
 
 const NAMES = Object.values(HOST_VARIABLES);

@@ -21,14 +21,14 @@ import {
   TokenService,
   TokenValidator,
   type Exhibitor,
-} from '../../lib/index.js';
+} from '../../../lib/index.js';
 import {
   ExhibitorTestingBackend,
   ExhibitorTestingModule,
   type ExhibitorTestingWorld,
-} from '../../lib/testing/index.js';
-import { BoothController } from '../support/booth.controller.js';
-import { loadSnippets } from '../support/snippets.js';
+} from '../../../lib/development/testing/index.js';
+import { BoothController } from '../../support/booth.controller.js';
+import { loadSnippets } from '../../support/snippets.js';
 
 const BOOTHS = [
   { id: 'x-1', name: 'One' },

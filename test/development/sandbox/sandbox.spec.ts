@@ -2,13 +2,13 @@
 import { createServer } from 'node:net';
 import { jest } from '@jest/globals';
 import { defaultSeed, type Fault } from 'nestjs-exhibitor/testing';
-import { createProviderStorage } from '../../lib/testing/sandbox/provider/provider-storage.js';
-import { type AnyFault, stall } from '../support/faults.js';
-import { useSandbox } from '../support/lifetimes.js';
-import { openConnections, openRequests, startSandbox } from '../support/sandbox.js';
-import { follow } from '../support/server.js';
-import { Visitor } from '../support/visitor.js';
-import { eventually } from '../support/wait.js';
+import { createProviderStorage } from '../../../lib/development/sandbox/provider/provider-storage.js';
+import { type AnyFault, stall } from '../../support/faults.js';
+import { useSandbox } from '../../support/lifetimes.js';
+import { openConnections, openRequests, startSandbox } from '../../support/sandbox.js';
+import { follow } from '../../support/server.js';
+import { Visitor } from '../../support/visitor.js';
+import { eventually } from '../../support/wait.js';
 import { apiHeaders, askToken, eventUrl } from './rest-client.js';
 
 const sandbox = await useSandbox();
@@ -65,9 +65,11 @@ describe('the lifecycle of a sandbox', () => {
 });
 
 describe('the import of oidc-provider', () => {
-  const FILE = '../../lib/testing/sandbox/provider/load-provider.js';
+  const FILE = '../../../lib/development/sandbox/provider/load-provider.js';
   /** A module of its own, as in a process that has not started a sandbox. */
-  const freshly = async (): Promise<typeof import('../../lib/testing/sandbox/provider/load-provider.js')> => {
+  const freshly = async (): Promise<
+    typeof import('../../../lib/development/sandbox/provider/load-provider.js')
+  > => {
     jest.resetModules();
     return import(FILE);
   };
