@@ -26,7 +26,8 @@ const copies = { '@nestjs/axios': 'nestjs-axios', '@nestjs/passport': 'nestjs-pa
 module.exports = {
   moduleNameMapper: Object.fromEntries([
     ['^nestjs-exhibitor$', build('index')],
-    ['^nestjs-exhibitor/(testing|redis|terminus|doctor|mirror|opentelemetry)$', build('$1/index')],
+    ['^nestjs-exhibitor/(testing|doctor)$', build('development/$1/index')],
+    ['^nestjs-exhibitor/(redis|terminus|mirror|opentelemetry)$', build('integrations/$1/index')],
     ...Object.entries(copies)
       .filter(([name]) => manifestOf(name)?.type === 'module')
       .map(([name, file]) => [`^${name}$`, build(file)]),

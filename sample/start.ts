@@ -78,7 +78,7 @@ async function start(): Promise<void> {
 /** Runs `nestjs-exhibitor sandbox` in a process of its own. Resolves with the environment that it prints. */
 async function startSandbox(options: readonly string[]): Promise<NodeJS.Dict<string>> {
   const root = dirname(createRequire(import.meta.url).resolve('nestjs-exhibitor/package.json'));
-  const command = join(root, 'dist/bin/nestjs-exhibitor.js');
+  const command = join(root, 'dist/development/bin/nestjs-exhibitor.js');
   const sandbox = spawn(process.execPath, [command, 'sandbox', ...options], {
     stdio: ['ignore', 'pipe', 'inherit'],
   });

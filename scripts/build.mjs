@@ -40,7 +40,7 @@ rmSync(DIST, { recursive: true, force: true });
 writeDeclarations();
 const entries = Object.fromEntries(ENTRIES.map((name) => [name, join(LIB, `${name}.ts`)]));
 // All that a host loads is one chunk, whatever the other entry points share with it.
-const apart = ['bin', ...ENTRIES.map((name) => name.split('/')[0])];
+const apart = ['development', 'integrations', 'index'];
 const manualChunks = (file) => {
   if (WITHOUT_NEST.includes(file)) {
     return 'without-nest';

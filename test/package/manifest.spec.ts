@@ -30,7 +30,7 @@ describe('the package', () => {
       expect.arrayContaining([
         'dist/index.js',
         'dist/index.d.ts',
-        'dist/testing/index.js',
+        'dist/development/testing/index.js',
         'docs/README.md',
         'LICENSE',
         'README.md',

@@ -15,7 +15,7 @@ export const ExhibitorSandbox = {
     const { getBuiltinModule }: NodeJS.Process = runInThisContext('process');
     const { createRequire } = getBuiltinModule('node:module');
     const sandbox: typeof LoadedSandbox =
-      createRequire(__filename)('../../testing/sandbox.js').ExhibitorSandbox;
+      createRequire(__filename)('../../../development/sandbox.js').ExhibitorSandbox;
     return sandbox.start(options);
   },
 };
