@@ -111,7 +111,7 @@ export class EndedLogins implements OnModuleInit, OnApplicationShutdown {
     if (ttl > 0 && id !== '') {
       this.#remember(id, from, ttl, Math.min);
       if (this.#settings.store !== undefined) {
-        await this.values.writeSoon(KIND, id, ttl, () => this.#ended.get(id) ?? from);
+        await this.values.writeSoon(KIND, id, this.#ended.get(id) ?? from, ttl);
       }
     }
   }

@@ -10,6 +10,7 @@ import { STORE_ANSWERS_AGAIN, storeDown, unwrittenLogouts } from '../config/prob
 import { ProblemLog } from '../config/problems/problem-log.service.js';
 import { Clock } from '../call/clock.js';
 import { withTimeout } from '../call/deadline.js';
+import { createCache, type ExpiringCache } from '../call/expiring-cache.js';
 import { Sealer } from './sealer.service.js';
 
 const PREFIX = 'nestjs-exhibitor';
@@ -23,10 +24,10 @@ const MAX_WAIT = 1_000;
 /** After a failure the store is not asked for this long, in ms. */
 const REST = 5_000;
 
-/** Waits before the further attempts to write a logout, in ms: four attempts in a minute. */
-const WRITE_AGAIN_AFTER = [1_000, 10_000, 40_000];
+/** Wait before the second attempt to write a logout, in ms. */
+const WRITE_AGAIN_AFTER = 1_000;
 
-/** Logouts that wait for the store. A further one is tried once. */
+/** Logouts that wait for the store. The oldest gives way to a further one. */
 const MAX_WAITING = 1_000;
 
 interface WriteOptions {
@@ -49,7 +50,7 @@ export class SharedValues implements BeforeApplicationShutdown {
   /** A warning was logged since the store answered last. */
   #wasWarned = false;
   /** Attempts to write a logout, by its name: one that is repeated takes one place. */
-  readonly #waiting = new Map<string, () => Promise<boolean>>();
+  readonly #waiting: ExpiringCache<() => Promise<boolean>>;
 
   constructor(
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
@@ -59,6 +60,7 @@ export class SharedValues implements BeforeApplicationShutdown {
   ) {
     this.#store = settings.store;
     this.#naming = settings.secrets.toSorted()[0] ?? '';
+    this.#waiting = createCache(clock, { max: MAX_WAITING });
   }
 
   /** True where the host configured a store. */
@@ -95,29 +97,22 @@ export class SharedValues implements BeforeApplicationShutdown {
   }
 
   /**
-   * Writes the name of a logout at once, even while the store rests. What the store does not take is written again within a minute, and
-   * at the close of the application.
+   * Writes the name of a logout at once, even while the store rests. What the store does not take is written once more after a second,
+   * and at the close of the application.
    *
-   * @param getTime asked at each attempt: 1, or a time from which the logout counts, which replaces no earlier one
+   * @param time 1, or that from which the logout counts, which replaces no earlier one
    */
-  async writeSoon(kind: string, name: string, ttl: number, getTime: () => number): Promise<void> {
-    const until = this.clock.now() + ttl;
-    const attempt = async (): Promise<boolean> => {
-      const left = Math.max(1, until - this.clock.now());
-      const time = getTime();
-      const rules: WriteOptions = { evenAtRest: true, ...(time > 1 && { ifAbsent: true }) };
-      const isWritten = (await this.write(kind, name, String(time), left, rules)) === true;
+  async writeSoon(kind: string, name: string, time: number, ttl: number): Promise<void> {
+    const rules: WriteOptions = { evenAtRest: true, ...(time > 1 && { ifAbsent: true }) };
+    const attempt = async (): Promise<boolean> =>
+      (await this.write(kind, name, String(time), ttl, rules)) === true ||
       // A store that is full answers false, too.
-      return isWritten || (time > 1 && typeof (await this.read(kind, name)) === 'string');
-    };
-    if (await attempt()) {
-      return;
-    }
-    if (this.#waiting.size < MAX_WAITING && !this.#waiting.has(name)) {
-      this.#waiting.set(name, attempt);
+      (time > 1 && typeof (await this.read(kind, name)) === 'string');
+    if (!(await attempt())) {
+      this.#waiting.set(name, attempt, { ttl });
+      this.log.warn(unwrittenLogouts(this.#waiting.size), 'unwritten logouts');
       void this.#writeAgain(name, attempt);
     }
-    this.log.warn(unwrittenLogouts(this.#waiting.size), 'unwritten logouts');
   }
 
   /** The last attempts. Each takes a second at most. */
@@ -148,14 +143,11 @@ export class SharedValues implements BeforeApplicationShutdown {
   }
 
   async #writeAgain(name: string, attempt: () => Promise<boolean>): Promise<void> {
-    for (const ms of WRITE_AGAIN_AFTER) {
-      // What waits must not delay the exit of the process.
-      await pause(ms, undefined, { ref: false });
-      if (!this.#waiting.has(name) || (await attempt())) {
-        break;
-      }
+    // What waits must not delay the exit of the process.
+    await pause(WRITE_AGAIN_AFTER, undefined, { ref: false });
+    if (this.#waiting.get(name) === attempt && (await attempt())) {
+      this.#waiting.delete(name);
     }
-    this.#waiting.delete(name);
   }
 
   /** The answer of the store; `null` where there is no store, it failed, or it rests. */

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { setTimeout as pause } from 'node:timers/promises';
 import { beforeEach, describe, expect, it, jest } from '@jest/globals';
 import type { LoginOptions, SharedStore, StoreMessage } from '../../lib/index.js';
 import { checkOptions } from '../../lib/config/check-options.js';
@@ -279,6 +280,21 @@ describe('a logout that the store does not take', () => {
     await values.beforeApplicationShutdown();
     expect(store.raw.size).toBe(1_000);
     expect(lines()).toHaveLength(1);
+  });
+
+  it('is written once more after a second, also while the store rests, and at the close of the application', async () => {
+    const { ended, values } = startProcess();
+    store.failure = 'rejects';
+    await ended.end('a');
+    expect(store.calls).toBe(1);
+    // Three times as long as it waits.
+    await pause(3_000);
+    expect(store.calls).toBe(2);
+    store.failure = 'none';
+    await values.beforeApplicationShutdown();
+    expect([store.raw.size, lines()]).toEqual([1, [expect.stringMatching(/^1 logout/)]]);
+    await values.beforeApplicationShutdown();
+    expect(store.calls).toBe(3);
   });
 
   it('at the provider is not written again: a late one could replace a newer one', async () => {

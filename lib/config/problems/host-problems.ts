@@ -68,8 +68,8 @@ function reasonOf(error: unknown): string {
 /** The `store` did not take a logout. */
 export function unwrittenLogouts(count: number): string {
   return (
-    `${count} logout(s) could not be written to the shared store; they are tried again for a minute, and until then other ` +
-    'processes accept these identities'
+    `${count} logout(s) could not be written to the shared store; they are tried once more after a second, and at close. Until then ` +
+    'other processes accept these identities'
   );
 }
 
