@@ -16,24 +16,22 @@ export function isCrossSiteRequest(
 ): boolean {
   const site = http.header('sec-fetch-site');
   const sent = http.header('origin');
-  const origin = sent && (urlOf(sent)?.origin ?? sent);
-  if (site === 'same-origin' || site === 'none' || (site === undefined && origin === undefined)) {
+  if (site === 'same-origin' || site === 'none' || (site === undefined && sent === undefined)) {
     return false;
   }
-  if (origin === undefined) {
+  const page = urlOf(sent);
+  if (page === undefined) {
     return true;
   }
-  if (trusted.includes(origin)) {
+  if (trusted.includes(page.origin)) {
     return false;
   }
   const own = urlOf(ownUrl);
   if (own !== undefined) {
-    return origin !== own.origin;
+    return page.origin !== own.origin;
   }
-  const page = urlOf(origin);
   // The scheme of the host is not known behind a proxy: its port is read by that of the page.
-  const addressed = page && urlOf(`${page.protocol}//${http.authority}`);
-  return site !== undefined || addressed === undefined || addressed.host !== page?.host;
+  return site !== undefined || urlOf(`${page.protocol}//${http.authority}`)?.host !== page.host;
 }
 
 /** An http address as browsers read it: letter case, the default port and the spelling of an IPv6 address do not count. */

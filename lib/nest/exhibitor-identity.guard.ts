@@ -119,26 +119,24 @@ export class ExhibitorIdentityGuard extends RouteGuard {
     const { method, params = {}, query } = http.request;
     const isHttp = context.getType<string>() === 'http';
     const mayUseDefault = isHttp && Object.keys(params).every((name) => OTHER_PARAMETERS.includes(name));
-    const isReading = method === 'GET' || method === 'HEAD';
-    const eventOfLogin = mayUseDefault && isReading ? session?.identity.eventId : undefined;
-    const none = (): undefined => {
+    const eventOfLogin = (): string | undefined => {
+      if (mayUseDefault && (method === 'GET' || method === 'HEAD')) {
+        return session?.identity.eventId;
+      }
       if (session !== undefined) {
         services.log.report(session.tenant, unnamedEvent(context.getClass().name, context.getHandler().name));
       }
+      return undefined;
     };
     if (services.settings().resolveEvent !== undefined) {
-      const named = services.ask('resolveEvent', http, context);
-      return named.then((event) => event ?? (isHttp && !isReading ? none() : eventOfLogin));
+      return services.ask('resolveEvent', http, context).then((named) => named ?? eventOfLogin());
     }
     if (isHttp && 'eventId' in params) {
       return textOf(params['eventId']);
     }
     // The handler may read the event of a list or an object, so that the one of the login does not count.
     const inQuery = mayUseDefault ? (query?.['eventId'] ?? '') : '';
-    if (inQuery !== '') {
-      return textOf(inQuery);
-    }
-    return mayUseDefault && isReading ? eventOfLogin : none();
+    return inQuery === '' ? eventOfLogin() : textOf(inQuery);
   }
 
   /**

@@ -87,7 +87,9 @@ export function loginRoutes(routes: string | LoginRoutes): Type[] {
           const modulePath = home && new Reflector().get<string | undefined>(key, home.metatype);
           const globalPrefix = config.getGlobalPrefix();
           const route = { modulePath, ctrlPath: path, methodPath: 'callback', globalPrefix };
-          compareCallback(options, route, new RoutePathFactory(config), host.httpAdapter);
+          // `exclude` of the prefix may name a method.
+          const pathBy = (method: RequestMethod) => new RoutePathFactory(config).create(route, method)[0];
+          compareCallback(options, pathBy, host.httpAdapter);
         });
       }
     }
@@ -136,8 +138,7 @@ export function loginRoutes(routes: string | LoginRoutes): Type[] {
 /** Warns of the first `redirectUri` whose path the router does not serve as the callback: its logins would end with a 404. */
 function compareCallback(
   { tenants, pathOf }: CheckedOptions,
-  route: { modulePath: string | undefined; ctrlPath: string; methodPath: string; globalPrefix: string },
-  paths: RoutePathFactory,
+  pathBy: (method: RequestMethod) => string | undefined,
   adapter: HttpServer,
 ): void {
   const isExpress = adapter.getType() === 'express';
@@ -149,9 +150,7 @@ function compareCallback(
   for (const [key, { login }] of 'find' in tenants ? [] : tenants) {
     const given = login?.redirectUri && new URL(login.redirectUri).pathname;
     const parts = given?.split('/') ?? [];
-    // `exclude` of the prefix may name a method.
-    const method = login?.responseType === 'code' ? RequestMethod.GET : RequestMethod.POST;
-    const [served = ''] = paths.create(route, method);
+    const served = pathBy(login?.responseType === 'code' ? RequestMethod.GET : RequestMethod.POST) ?? '';
     // Express compares a path as it is sent, Fastify decodes it first.
     const callback = (isExpress ? served : encodeURI(served)).split('/');
     const own = callback.map((part, at) => (part.includes(':') ? parts[at] : part)).join('/');

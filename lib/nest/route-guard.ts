@@ -87,27 +87,18 @@ export class ExhibitorGuardServices {
     { request }: HttpContext,
     context: ExecutionContext,
   ): Promise<string | undefined> {
-    const answer: unknown = await this.#answerOf(option, request, context);
+    const asked = async (): Promise<unknown> => this.#settings[option]?.(request, context);
+    const answer = await asked().catch((error: unknown) => {
+      // It may throw one of ours, such as `unknown_tenant`.
+      throw isExhibitorError(error)
+        ? error
+        : this.log.hostError({ option }, error, 'configuration_invalid', `${option} failed`);
+    });
     if (answer === undefined || answer === null || typeof answer === 'string') {
       return answer ?? undefined;
     }
     const expected = `must answer a string or undefined, not ${typeof answer}`;
     throw new ConfigurationError([{ path: option, expected }]);
-  }
-
-  async #answerOf(
-    option: 'resolveTenant' | 'resolveEvent' | 'resolveExhibitor',
-    request: ExhibitorRequest,
-    context: ExecutionContext,
-  ): Promise<unknown> {
-    try {
-      return await this.#settings[option]?.(request, context);
-    } catch (error) {
-      // It may throw one of ours, such as `unknown_tenant`.
-      throw isExhibitorError(error)
-        ? error
-        : this.log.hostError({ option }, error, 'configuration_invalid', `${option} failed`);
-    }
   }
 
   /** The reply for an error. A mistake of the host is logged. @internal */

@@ -249,8 +249,9 @@ describe.each(['express', 'fastify'] as const)('a request on %s', (kind) => {
       const at = async (path: string): Promise<Answer> =>
         answerOf(await visitor.visit(`${resolving.url}${path}?eventId=boutique-2026`));
       expect(await at('/fairs/world-2026/booth')).toMatchObject([200, { eventId: 'world-2026' }]);
-      expect(await at('/fairs/none/booth')).toEqual(refused(400, 'event_required'));
       expect(lines.all).toEqual([]);
+      expect(await at('/fairs/none/booth')).toEqual(refused(400, 'event_required'));
+      expect(lines.all).toEqual([expect.stringContaining('names no event')]);
     });
 
     it('as elsewhere where the parameters are tenant and exhibitor, or one is eventId, and at a login', async () => {
