@@ -69,8 +69,7 @@ export class UserInfo {
   }
 
   #refuse(tenant: Tenant, refusal: Refusal, ...option: string[]): never {
-    const detail = 'by the claims of token and userinfo';
-    const shown = { ...refusal, option, detail, isWarning: option.length === 0 };
+    const shown = { ...refusal, option, isWarning: option.length === 0 };
     throw this.log.refusal(tenant, 'user', shown, { message: `the token is refused: ${refusal.reason}` });
   }
 }
