@@ -30,10 +30,8 @@ export async function authorizedIdentity(
   const { login } = tenant;
   try {
     const asked = async (): Promise<unknown> => login?.authorize === undefined || login.authorize(identity);
-    const answer = await deadline.race(asked());
-    if (answer !== true) {
-      const received = typeof answer === 'boolean' ? String(answer) : `a value of the type ${typeof answer}`;
-      log.report(tenant, { received, ...NOT_AUTHORIZED });
+    if ((await deadline.race(asked())) !== true) {
+      log.report(tenant, NOT_AUTHORIZED);
       return undefined;
     }
   } catch (error) {

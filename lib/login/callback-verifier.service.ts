@@ -68,12 +68,11 @@ export class CallbackVerifier {
     const { header, payload } = await verifyIdToken(tokens.idToken, true);
     const { iss, sub, at_hash: tokenHash } = payload;
     if (tokenHash !== undefined && !hashFits(tokenHash, tokens.accessToken, header.alg)) {
-      const detail = 'at_hash of the ID token is not that of the access token beside it';
-      throw this.log.refusal(tenant, 'ID token', { reason: 'token_hash', detail });
+      throw this.log.refusal(tenant, 'ID token', { reason: 'token_hash' });
     }
     // Both ID tokens of the hybrid flow have the same issuer and subject (OIDC Core §3.3.3.6).
     if (front !== undefined && (front.payload.iss !== iss || front.payload.sub !== sub)) {
-      const detail = 'the ID tokens of the callback and of the token endpoint are of different users';
+      const detail = 'its ID token and that of the token endpoint are of different users';
       throw this.log.refusal(tenant, 'callback', { reason: 'subject', detail, isUnverified: true });
     }
     const user = await this.userInfo.userOf(tenant, payload, tokens.accessToken, deadline);
@@ -134,13 +133,10 @@ export class CallbackVerifier {
     { header: { alg }, payload }: VerifiedToken,
     { code = '', access_token: accessToken }: CallbackParameters,
   ): void {
-    const refusal = (reason: 'code_hash' | 'token_hash', detail: string): LoginFailedError =>
-      this.log.refusal(tenant, 'callback', { reason, detail, isUnverified: true });
-    if (!hashFits(payload['c_hash'], code, alg)) {
-      throw refusal('code_hash', 'c_hash of its ID token is not that of its code');
-    }
-    if (accessToken !== undefined && !hashFits(payload['at_hash'], accessToken, alg)) {
-      throw refusal('token_hash', 'at_hash of its ID token is not that of its access token');
+    const isOfCode = hashFits(payload['c_hash'], code, alg);
+    if (!isOfCode || (accessToken !== undefined && !hashFits(payload['at_hash'], accessToken, alg))) {
+      const reason = isOfCode ? 'token_hash' : 'code_hash';
+      throw this.log.refusal(tenant, 'callback', { reason, isUnverified: true });
     }
   }
 

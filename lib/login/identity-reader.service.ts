@@ -12,7 +12,7 @@ import type { Tenant } from '../config/tenant.js';
 import { Clock } from '../call/clock.js';
 import { BearerIdentities, bearerTokenOf } from './bearer-identities.service.js';
 import { IdentityCookie } from './identity-cookie.service.js';
-import { readHostUser, unusableUserOf, type SessionState } from './request-user.js';
+import { hostUserOf, readHostUser, type SessionState } from './request-user.js';
 
 /** Finds the user of a request in the cookie, the host's session or the bearer token. */
 @Injectable()
@@ -58,9 +58,10 @@ export class IdentityReader {
     const opened = mode === 'cookie' ? await this.cookie.read(http) : undefined;
     const identity = mode === 'cookie' ? opened?.identity : readHostUser(http);
     if (identity === undefined) {
-      const members = mode === 'host' ? unusableUserOf(http) : undefined;
-      if (members !== undefined) {
-        this.log.warn(unusableUser(members), 'request.user');
+      const unusable = mode === 'host' ? hostUserOf(http) : undefined;
+      if (unusable !== undefined) {
+        // The serializer of its session may keep an id only.
+        this.log.warn(unusableUser(Object.keys(unusable)), 'request.user');
       }
       return undefined;
     }

@@ -76,7 +76,7 @@ export class IdentitySession {
       .filter(({ identity: { tenant } }) => tenant === (tenantKey ?? tenant))
       .map(({ identity, endsAt }) => ({ id: identity.id, endsAt, person: personOf(identity) }));
     // An identity and its ID token are one login.
-    return carried.filter(({ id }, at) => at === carried.findLastIndex((one) => one.id === id));
+    return [...new Map(carried.map((one) => [one.id, one])).values()];
   }
 
   /**

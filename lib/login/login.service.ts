@@ -176,23 +176,21 @@ export class LoginService {
     if (this.#pending.areSent(http)) {
       throw new LoginFailedError('state', NOT_PENDING);
     }
-    const refusal = {
+    const refusal: Refusal = {
       reason: 'state',
       option: 'login.redirectUri',
       detail: `it brought ${NO_COOKIE}`,
-    } as const;
+    };
     throw this.#refuse(this.tenants.onlyKey, refusal, `the browser sent ${NO_COOKIE}: start the login again`);
   }
 
   /** Without a `state`, or with a parameter that is repeated or too long. A visit without parameters is not logged. */
   #withoutState(http: HttpContext): LoginFailedError {
-    const isPost = http.request.method === 'POST';
     const error = http.target.searchParams.get('error');
-    if (!isPost && error === null) {
+    if (http.request.method !== 'POST' && error === null) {
       return new LoginFailedError('state', NOT_PENDING);
     }
-    const problem = http.isUnreadForm ? UNREAD_FORM : 'its form has no state, or a parameter more than once';
-    const detail = isPost ? problem : 'it has an error, and no state';
+    const detail = http.isUnreadForm ? UNREAD_FORM : 'it has no state, or a parameter more than once';
     const received = error === null ? undefined : `error ${error}`;
     return this.#refuse(this.tenants.onlyKey, { reason: 'state', detail, received }, NOT_PENDING);
   }
@@ -200,12 +198,8 @@ export class LoginService {
   /** Anybody can send a browser to the callback. */
   #refuse(tenantKey: string | undefined, refusal: Refusal, message: string): LoginFailedError {
     const tenant = this.tenants.peek(tenantKey ?? '');
-    return this.log.refusal(
-      tenant,
-      'callback',
-      { ...refusal, isUnverified: true },
-      { message, tenant: undefined },
-    );
+    const shown = { ...refusal, isUnverified: true };
+    return this.log.refusal(tenant, 'callback', shown, { message, tenant: undefined });
   }
 
   /** A state is used once, with a `store` in all processes. Anybody can send an `error`, which redeems nothing and is not stored. */

@@ -75,17 +75,14 @@ export function sessionOf(request: GuardedRequest, user: unknown): SessionState 
   return request[USERS]?.find((one) => one.user === user)?.session;
 }
 
-/** The user whom the host has set as `request.user`; `undefined` for one whom a guard has set from a cookie or a bearer token. */
-export function readHostUser({ request: { user } }: HttpContext): ExhibitorIdentity | undefined {
-  return isRecord(user) && !notOfHost.has(user) ? parseIdentity(user) : undefined;
+/** What the host has set as `request.user`; `undefined` for one whom a guard has set from a cookie or a bearer token. */
+export function hostUserOf({ request: { user } }: HttpContext): object | undefined {
+  return isRecord(user) && !notOfHost.has(user) ? user : undefined;
 }
 
-/** The members of a `request.user` of the host that is no identity: its serializer may keep an id only. */
-export function unusableUserOf(http: HttpContext): string[] | undefined {
-  const { user } = http.request;
-  return isRecord(user) && !notOfHost.has(user) && parseIdentity(user) === undefined
-    ? Object.keys(user)
-    : undefined;
+/** The user whom the host has set. */
+export function readHostUser(http: HttpContext): ExhibitorIdentity | undefined {
+  return parseIdentity(hostUserOf(http));
 }
 
 /**

@@ -107,12 +107,12 @@ const CALLBACKS: readonly CallbackCase[] = [
   {
     what: 'with an error and no state',
     send: (visitor, { callback }) => visitor.visit(`${callback}?error=invalid_scope`),
-    line: /^tenant: the callback is refused \(state\): it has an error, and no state; received 'error invalid_scope' \(unverified/,
+    line: /^tenant: the callback is refused \(state\): it has no state, or a parameter more than once; received 'error invalid_scope' \(unverified/,
   },
   {
     what: 'as a form without a state',
     send: (visitor, { callback }) => visitor.visit(callback, { form: { code: 'x' } }),
-    line: /^tenant: the callback is refused \(state\): its form has no state/,
+    line: /^tenant: the callback is refused \(state\): it has no state, or a parameter more than once \(unverified/,
   },
   { what: 'without parameters', send: (visitor, { callback }) => visitor.visit(callback), line: undefined },
   {
