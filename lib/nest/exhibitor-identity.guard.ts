@@ -6,7 +6,6 @@ import { isNavigation } from '../browser/fetch-metadata.js';
 import type { HttpContext } from '../browser/http-context.js';
 import { safeReturnTo } from '../login/return-to.js';
 import { checkEventId } from '../model/path-parameters.js';
-import { unnamedEvent } from '../config/problems/host-problems.js';
 import { setUser, type SessionState } from '../login/request-user.js';
 import {
   declaredOn,
@@ -119,24 +118,17 @@ export class ExhibitorIdentityGuard extends RouteGuard {
     const { method, params = {}, query } = http.request;
     const isHttp = context.getType<string>() === 'http';
     const mayUseDefault = isHttp && Object.keys(params).every((name) => OTHER_PARAMETERS.includes(name));
-    const eventOfLogin = (): string | undefined => {
-      if (mayUseDefault && (method === 'GET' || method === 'HEAD')) {
-        return session?.identity.eventId;
-      }
-      if (session !== undefined) {
-        services.log.report(session.tenant, unnamedEvent(context.getClass().name, context.getHandler().name));
-      }
-      return undefined;
-    };
+    const isReading = method === 'GET' || method === 'HEAD';
+    const eventOfLogin = mayUseDefault && isReading ? session?.identity.eventId : undefined;
     if (services.settings().resolveEvent !== undefined) {
-      return services.ask('resolveEvent', http, context).then((named) => named ?? eventOfLogin());
+      return services.ask('resolveEvent', http, context).then((named) => named ?? eventOfLogin);
     }
     if (isHttp && 'eventId' in params) {
       return textOf(params['eventId']);
     }
     // The handler may read the event of a list or an object, so that the one of the login does not count.
     const inQuery = mayUseDefault ? (query?.['eventId'] ?? '') : '';
-    return inQuery === '' ? eventOfLogin() : textOf(inQuery);
+    return inQuery === '' ? eventOfLogin : textOf(inQuery);
   }
 
   /**

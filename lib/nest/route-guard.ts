@@ -19,6 +19,7 @@ import { LogoutService } from '../login/logout.service.js';
 import type { ExhibitorRequest } from '../model/exhibitor-request.interface.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../config/check-options.js';
 import type { ExhibitorSettings } from '../config/exhibitor-settings.js';
+import { unnamedEvent } from '../config/problems/host-problems.js';
 import { ProblemLog } from '../config/problems/problem-log.service.js';
 import { IdentityReader } from '../login/identity-reader.service.js';
 import { SelectionCookie } from '../login/selection-cookie.service.js';
@@ -104,6 +105,11 @@ export class ExhibitorGuardServices {
   /** The reply for an error. A mistake of the host is logged. @internal */
   exceptionFor(error: ExhibitorError, http?: HttpContext): HttpException {
     this.log.reportMistake(error);
+    const route = error.code === 'event_required' ? http?.context : undefined;
+    if (route !== undefined) {
+      const problem = unnamedEvent(route.getClass().name, route.getHandler().name);
+      this.log.report(this.tenants.peek(error.tenant ?? ''), problem);
+    }
     return toHttpException(error, http);
   }
 

@@ -222,7 +222,7 @@ describe.each(['express', 'fastify'] as const)('a request on %s', (kind) => {
       expect(await eventFor(other, () => undefined)).toBe('boutique-2026');
     });
 
-    it('of no query and no login where the route has other parameters: 400, and one line for each route', async () => {
+    it('of no query and no login where the route has other parameters: 400, and a line where that is refused', async () => {
       await members.enter('sam.several', login);
       sandbox.clearRequests();
       for (const query of ['', '?eventId=world-2026', '?eventId=boutique-2026']) {
@@ -235,7 +235,6 @@ describe.each(['express', 'fastify'] as const)('a request on %s', (kind) => {
       expect(sandbox.requests).toEqual([]);
       expect(lines.all.filter((line) => line.includes('resolveEvent'))).toEqual([
         expect.stringContaining('fairs/:id/booth'),
-        expect.stringContaining('fairs/:id/hall'),
       ]);
     });
 
@@ -289,6 +288,7 @@ describe.each(['express', 'fastify'] as const)('a request on %s', (kind) => {
       'names its event itself at %s: that of the login counts for reading',
       async (path) => {
         for (const method of WRITING) {
+          clockOf(host.app).skip(60_000);
           lines.clear();
           expect([method, ...(await send(path, method))]).toEqual([
             method,
@@ -301,7 +301,6 @@ describe.each(['express', 'fastify'] as const)('a request on %s', (kind) => {
           ]);
           await send(path, method);
           expect(lines.all).toHaveLength(1);
-          clockOf(host.app).skip(60_000);
           const named = await send(`${path}?eventId=regional-2026`, method);
           expect(named[1]).toEqual({ eventId: 'regional-2026' });
           expect(await send(`${path}?eventId=a&eventId=b`, method)).toEqual(refused(400, 'event_required'));
