@@ -12,15 +12,12 @@ export interface ExhibitorErrorDetails {
   attempts?: number | undefined;
   /** Error thrown by a function of the host. Errors of HTTP clients are never passed on: they show the bearer token. */
   cause?: unknown;
-  /** True where a function of the host failed. Guards and filter then answer 500, whatever the code. @internal */
+  /** True where a function of the host failed, whose error is the `cause`. Guards and filter then answer 500, whatever the code. @internal */
   isOfHost?: boolean | undefined;
 }
 
 /** Marks the errors of every copy of this package in a process: a registered symbol is the same in all of them. */
 export const EXHIBITOR_ERROR = Symbol.for('nestjs-exhibitor.error');
-
-/** Marks the errors that a function of the host caused. A symbol, so that no log or reply shows it. */
-const OF_HOST = Symbol.for('nestjs-exhibitor.error-of-host');
 
 /**
  * Base class of all errors of this package. Its message, `JSON.stringify` and `util.inspect` show no token, secret, cookie or
@@ -40,22 +37,22 @@ export class ExhibitorError extends Error {
   declare readonly status?: number;
   declare readonly retryAfterMs?: number;
   declare readonly attempts?: number;
+  /** @internal */
+  declare readonly isOfHost?: boolean;
 
   static {
     Object.defineProperty(this.prototype, EXHIBITOR_ERROR, { value: true });
   }
 
   constructor(code: ExhibitorErrorCode, message: string, details: ExhibitorErrorDetails = {}) {
-    const { cause, isOfHost: ofHost, ...known } = details;
+    const { cause, ...known } = details;
     super(message, cause === undefined ? undefined : { cause });
     this.name = new.target.name;
     this.code = code;
-    if (ofHost === true) {
-      Object.defineProperty(this, OF_HOST, { value: true });
-    }
     for (const [field, value] of Object.entries(known)) {
       if (value !== undefined) {
-        Object.defineProperty(this, field, { value, enumerable: true });
+        // No log and no reply shows who failed.
+        Object.defineProperty(this, field, { value, enumerable: field !== 'isOfHost' });
       }
     }
   }
@@ -64,9 +61,4 @@ export class ExhibitorError extends Error {
   toJSON(): Record<string, unknown> {
     return { ...Object.fromEntries(Object.entries(this)), name: this.name, message: this.message };
   }
-}
-
-/** True where a function of the host failed: the error of any copy of this package, whose `cause` is what that function threw. */
-export function isOfHost(error: ExhibitorError): boolean {
-  return OF_HOST in error;
 }

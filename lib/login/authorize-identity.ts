@@ -1,14 +1,16 @@
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import type { Claims } from '../oidc/user-info.service.js';
+import type { Refusal } from '../config/problems/problem.interface.js';
 import type { ProblemLog } from '../config/problems/problem-log.service.js';
 import type { Tenant } from '../config/tenant.js';
 import type { Deadline } from '../call/deadline.js';
 
-const NOT_AUTHORIZED = {
-  cause: 'not_authorized',
-  options: ['login.authorize'],
-  message: 'a user is refused (not_authorized): this function did not answer true',
+/** Why a user is refused for whom {@link authorizedIdentity} answers none. */
+export const NOT_AUTHORIZED: Refusal = {
+  reason: 'not_authorized',
+  option: 'login.authorize',
+  detail: 'this function did not answer true',
   isWarning: true,
 };
 
@@ -31,7 +33,6 @@ export async function authorizedIdentity(
   try {
     const asked = async (): Promise<unknown> => login?.authorize === undefined || login.authorize(identity);
     if ((await deadline.race(asked())) !== true) {
-      log.report(tenant, NOT_AUTHORIZED);
       return undefined;
     }
   } catch (error) {

@@ -1,6 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
-import { LoginFailedError } from '../errors/login-failed.error.js';
 import type { HttpContext } from '../browser/http-context.js';
 import { digestOf } from '../model/digest.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
@@ -13,7 +12,7 @@ import type { Tenant } from '../config/tenant.js';
 import { Clock } from '../call/clock.js';
 import { Deadlines } from '../call/deadline.js';
 import { createCache, type ExpiringCache } from '../call/expiring-cache.js';
-import { authorizedIdentity } from './authorize-identity.js';
+import { authorizedIdentity, NOT_AUTHORIZED } from './authorize-identity.js';
 
 /** Estimated bytes of heap of all answers in the cache. An identity takes about three times its JSON. */
 const MAX_BYTES = 64 * 1024 * 1024;
@@ -57,8 +56,7 @@ export class BearerIdentities {
     const verified = this.#answers.get(key) ?? this.#pending.get(key) ?? this.#start(tenant, token, key);
     const answer = await verified;
     if (answer === 'refused') {
-      const message = 'the login is refused: not_authorized';
-      throw new LoginFailedError('not_authorized', message, { tenant: tenant.key });
+      throw this.log.refusal(tenant, 'user', NOT_AUTHORIZED);
     }
     return answer;
   }

@@ -11,7 +11,7 @@ import type { VerifiedToken } from '../oidc/verify-signature.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../config/check-options.js';
 import { ProblemLog } from '../config/problems/problem-log.service.js';
 import { describeFailure } from '../config/problems/token-endpoint-problems.js';
-import { authorizedIdentity } from './authorize-identity.js';
+import { authorizedIdentity, NOT_AUTHORIZED } from './authorize-identity.js';
 import type { NewLogin } from './identity-session.service.js';
 import { browserLoginOf, isHybrid, type Tenant } from '../config/tenant.js';
 import { Clock } from '../call/clock.js';
@@ -79,8 +79,7 @@ export class CallbackVerifier {
     const verified = this.#identityOf(tenant, pending, payload, user);
     const identity = await authorizedIdentity(tenant, verified, deadline, this.log);
     if (identity === undefined) {
-      const message = 'the login is refused: not_authorized';
-      throw new LoginFailedError('not_authorized', message, { tenant: tenant.key });
+      throw this.log.refusal(tenant, 'user', NOT_AUTHORIZED);
     }
     return { identity, idToken: tokens.idToken, former };
   }

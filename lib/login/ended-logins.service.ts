@@ -163,8 +163,8 @@ export class EndedLogins implements OnModuleInit, OnApplicationShutdown {
     { id, tenant, registration, subject, sid, loggedInAt = 0 }: Login,
     currentRegistration: string,
   ): EndedName[] {
-    const isAhead = (ms: number): boolean => ms > 0 && ms <= FARTHEST;
-    const own: EndedName = { name: id, isEndedBy: (at) => !isAhead(at - this.clock.epochMs()) };
+    const now = this.clock.epochMs();
+    const own: EndedName = { name: id, isEndedBy: (at) => !(at > now && at <= now + FARTHEST) };
     if (!this.#settings.logoutCheck.provider) {
       return [own];
     }
@@ -237,15 +237,14 @@ export class EndedLogins implements OnModuleInit, OnApplicationShutdown {
 
 function namesOfLogout({ registration, tenant, subject, sid }: UserLogout): string[] {
   const ofUser = sid === undefined ? 'user' : 'sessionless';
-  const at = tenant === undefined ? [] : [tenant];
   return [
     ...(sid === undefined ? [] : [nameOf('session', registration, sid)]),
-    ...(subject === undefined ? [] : [nameOf(ofUser, registration, subject, ...at)]),
+    ...(subject === undefined ? [] : [nameOf(ofUser, registration, subject, tenant)]),
   ];
 }
 
 /** The provider chooses the length of `sub` and `sid`: a long name is replaced by its digest. */
-function nameOf(of: 'user' | 'session' | 'sessionless', ...names: readonly string[]): string {
-  const json = JSON.stringify([of, ...names]);
+function nameOf(of: 'user' | 'session' | 'sessionless', ...names: readonly (string | undefined)[]): string {
+  const json = JSON.stringify([of, ...names.filter((name) => name !== undefined)]);
   return json.length > LONGEST_NAME ? digestOf(json) : json;
 }

@@ -32,10 +32,9 @@ export class ExhibitorLogins {
   }
 
   /**
-   * Ends one login by the `id` of its identity, or all logins of a user (`tenant` and `subject` of the identity) that began until now:
-   * those at this tenant, not those at others with the same issuer and client. The user can log in again: `login.authorize` decides
-   * about that. A `subject` is looked for only with `logoutCheck: { provider: true }`; "until now" is by the clock of this host, and the
-   * start of a login by that of the provider.
+   * Ends one login by the `id` of its identity, or all logins of a user at this tenant that began until now, by the clock of this host
+   * (their start is by that of the provider). The user can log in again: `login.authorize` decides about that. A `subject` is looked for
+   * only with `logoutCheck: { provider: true }`.
    *
    * @throws {ExhibitorError} `invalid_argument` without an id, or a subject; `unknown_tenant`; `configuration_invalid` for a subject
    * without `logoutCheck.provider`, or of a tenant without `login`; `service_unavailable` where the `store` did not take the end of a

@@ -43,9 +43,9 @@ export class ExhibitorIdentityGuard extends RouteGuard {
   /** Runs the steps of this guard; called by Nest. */
   override canActivate(context: ExecutionContext): boolean | Promise<boolean> {
     return ExhibitorIdentityGuard.enter(this, context, async (http) => {
-      const { results, ...found } = await ExhibitorIdentityGuard.identify(this, http, context);
+      const { results, session, isPublic } = await ExhibitorIdentityGuard.identify(this, http, context);
       let event: Promise<string | undefined> | undefined;
-      results[FIND_EVENT] = () => (event ??= this.#findEvent(http, context, found));
+      results[FIND_EVENT] = () => (event ??= this.#findEvent(http, context, session, isPublic));
       const before = resultsIn(context, http.request);
       // An earlier ExhibitorGuard may have found more for this user.
       const isSame = before?.identity === results.identity && before?.tenant === results.tenant;
@@ -169,14 +169,15 @@ export class ExhibitorIdentityGuard extends RouteGuard {
   async #findEvent(
     http: HttpContext,
     context: ExecutionContext,
-    { session, isPublic }: { session: SessionState | undefined; isPublic: boolean },
+    session: SessionState | undefined,
+    isPublic: boolean,
   ): Promise<string | undefined> {
     try {
       const named = await this.getEvent(http, context, session);
-      if (named === undefined && !isPublic) {
-        throw noEvent(session);
+      if (named !== undefined || isPublic) {
+        return named === undefined ? undefined : checkEventId(named);
       }
-      return named === undefined ? undefined : checkEventId(named);
+      throw noEvent(session);
     } catch (error) {
       return await this.onFailure(error, http);
     }

@@ -1,7 +1,7 @@
 import { STATUS_CODES } from 'node:http';
 import { HttpException } from '@nestjs/common';
 import { HTTP_STATUS_BY_CODE } from '../errors/error-codes.js';
-import { isOfHost, type ExhibitorError } from '../errors/exhibitor.error.js';
+import type { ExhibitorError } from '../errors/exhibitor.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import type { HttpContext } from '../browser/http-context.js';
 
@@ -10,16 +10,16 @@ import type { HttpContext } from '../browser/http-context.js';
  * log.
  */
 export function messageFor(error: ExhibitorError): string {
-  const { code, message } = error;
-  if (code === 'configuration_invalid' && !isOfHost(error)) {
+  const { code, message, isOfHost } = error;
+  if (code === 'configuration_invalid' && isOfHost !== true) {
     return 'The server is not configured for this';
   }
   const status = statusOf(error);
   return status < 500 ? message : (STATUS_CODES[status] ?? code);
 }
 
-function statusOf(error: ExhibitorError): number {
-  return isOfHost(error) ? 500 : HTTP_STATUS_BY_CODE[error.code];
+function statusOf({ code, isOfHost }: ExhibitorError): number {
+  return isOfHost === true ? 500 : HTTP_STATUS_BY_CODE[code];
 }
 
 /**
@@ -28,8 +28,8 @@ function statusOf(error: ExhibitorError): number {
  * @param http gets `Retry-After`, in seconds
  */
 export function toHttpException(error: ExhibitorError, http?: HttpContext): HttpException {
-  const { code, retryAfterMs, cause } = error;
-  if (isOfHost(error) && cause instanceof HttpException) {
+  const { code, retryAfterMs, cause, isOfHost } = error;
+  if (isOfHost === true && cause instanceof HttpException) {
     return cause;
   }
   const status = statusOf(error);

@@ -1,4 +1,4 @@
-import { ExhibitorError, isOfHost } from '../errors/exhibitor.error.js';
+import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { LoginFailedError } from '../errors/login-failed.error.js';
 import type { Tenant } from '../config/tenant.js';
@@ -106,8 +106,8 @@ function errorOf({ key }: Tenant, error: unknown): unknown {
   if (!isExhibitorError(error) || error.tenant === key) {
     return error;
   }
-  const { code, message, status, retryAfterMs, attempts, cause } = error;
-  const details = { tenant: key, status, retryAfterMs, attempts, cause, isOfHost: isOfHost(error) };
+  const { code, message, status, retryAfterMs, attempts, cause, isOfHost } = error;
+  const details = { tenant: key, status, retryAfterMs, attempts, cause, isOfHost };
   return code === 'login_failed'
     ? new LoginFailedError(error.reason, message, details)
     : new ExhibitorError(code, message, details);
