@@ -10,6 +10,7 @@ import {
 import { BoothController } from '../support/booth.controller.js';
 import { clockOf } from '../support/clock.js';
 import type { Host } from '../support/host.js';
+import { loggedLines } from '../support/logged-lines.js';
 import { answers, says } from '../support/provider-script.js';
 import type { ScriptedProvider, LoginOverrides } from '../support/provider.js';
 import { Visitor } from '../support/visitor.js';
@@ -257,6 +258,8 @@ describe('an identity', () => {
   });
 });
 
+const logged = loggedLines();
+
 describe('login.authorize', () => {
   const hostWith = (login: LoginOverrides, given: Given = {}): Promise<Host> =>
     start(undefined, { login, ...given });
@@ -270,9 +273,14 @@ describe('login.authorize', () => {
   });
 
   it.each([false, Promise.resolve(false), undefined, 'yes'])(
-    'refuses the login by returning %p',
+    'refuses the login by returning %p, with a line for the operator',
     async (answer) => {
-      await expectLoginRefused(await hostWith({ authorize: () => answer as boolean }), 'not_authorized');
+      const host = await hostWith({ authorize: () => answer as boolean });
+      logged.warnings.length = 0;
+      await expectLoginRefused(host, 'not_authorized');
+      expect(logged.warnings).toEqual([
+        'tenant.login.authorize: the user is refused (not_authorized): this function did not answer true',
+      ]);
     },
   );
 

@@ -1,5 +1,4 @@
 import { Inject, Injectable, Logger } from '@nestjs/common';
-<<<<<<< HEAD:lib/config/problems/problem-log.service.ts
 import { HTTP_STATUS_BY_CODE, type ExhibitorErrorCode } from '../../errors/error-codes.js';
 import { ExhibitorError, type ExhibitorErrorDetails } from '../../errors/exhibitor.error.js';
 import { LoginFailedError, type LoginFailureDetails } from '../../errors/login-failed.error.js';
@@ -7,15 +6,6 @@ import { untrustedText } from '../../model/untrusted-text.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../check-options.js';
 import { Clock } from '../../call/clock.js';
 import { createCache, type ExpiringCache } from '../../call/expiring-cache.js';
-=======
-import { HTTP_STATUS_BY_CODE, type ExhibitorErrorCode } from '../errors/error-codes.js';
-import { ExhibitorError, type ExhibitorErrorDetails } from '../errors/exhibitor.error.js';
-import { LoginFailedError, type LoginFailureDetails } from '../errors/login-failed.error.js';
-import { untrustedText } from '../model/untrusted-text.js';
-import { CHECKED_OPTIONS, type CheckedOptions } from '../options/check-options.js';
-import { Clock } from '../time/clock.js';
-import { createCache, type ExpiringCache } from '../time/expiring-cache.js';
->>>>>>> a04050a8 (Mark errors of the host by a member that is not shown, and log a user who is not authorized as every other refusal):lib/problems/problem-log.service.ts
 import { firstFrame, stackText } from './host-problems.js';
 import type { Problem, Refusal } from './problem.interface.js';
 
