@@ -7,7 +7,7 @@ import type { Clock } from '../../call/clock.js';
 import type { Deadline } from '../../call/deadline.js';
 import type { Answered, Failed, Outcome } from '../outcome.js';
 import { NetworkErrors } from './network-errors.js';
-import { drop, parseBody, readBody, ReplyTurns, TOO_LARGE, unpack, UnreadableBody } from './reply-body.js';
+import { drop, parseBody, readBody, TOO_LARGE, unpack, UnreadableBody } from './reply-body.js';
 
 /** One request, without retries. */
 export interface OutgoingRequest {
@@ -43,7 +43,6 @@ interface SentRequest {
 export class HttpClient {
   readonly #connector = new Connector();
   readonly #agent = new Agent({ connect: this.#connector.connect });
-  readonly #turns = new ReplyTurns();
   readonly #errors = new NetworkErrors();
 
   constructor(private readonly clock: Clock) {}
@@ -158,7 +157,6 @@ export class HttpClient {
     try {
       const data = await readBody(body, replyLimit, Number(headers['content-length']));
       const unpacked = await unpack(data, headers['content-encoding'], replyLimit);
-      await new Promise<void>((resolve) => this.#turns.take(resolve));
       reply.body = parseBody(unpacked, status, headers['content-type']);
       return reply;
     } catch (error) {
