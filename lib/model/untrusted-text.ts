@@ -38,8 +38,8 @@ export function untrustedText(text: string, longest = 100): string {
 }
 
 /**
- * {@link untrustedText} that may repeat a secret of the request that it answers. Where any form of one occurs (raw, URL-encoded,
- * base64 or hexadecimal), nothing of the text is shown.
+ * {@link untrustedText} that may repeat a secret of the request that it answers. Where any form of one occurs (raw, URL-encoded or
+ * base64), nothing of the text is shown.
  *
  * @param longest most characters that are shown
  */
@@ -53,10 +53,8 @@ export function hideSecrets(text: string, secrets: readonly string[], longest = 
 }
 
 function formsOf(secret: string): string[] {
-  const encoded = encodeURIComponent(secret);
   const form = new URLSearchParams({ s: secret }).toString().slice(2);
-  const hex = Buffer.from(secret).toString('hex');
-  return [secret, encoded, form, encodeURIComponent(encoded), hex, ...base64Forms(secret)];
+  return [secret, encodeURIComponent(secret), form, ...base64Forms(secret)];
 }
 
 /**
