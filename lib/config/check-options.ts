@@ -6,7 +6,7 @@ import { moduleSchema, type ExhibitorSettings } from './exhibitor-settings.js';
 import { moduleRules, requireIssOfShared, tenantRules } from './option-rules.js';
 import { tenantSchema, type TenantSettings } from './tenant-settings.js';
 import type { TenantSource } from './tenant-options.interface.js';
-import { MOST_NAMED, ONE_PROBLEM, optionsOf, problemsOf } from './value-schemas.js';
+import { ONE_PROBLEM, optionsOf, problemsOf } from './value-schemas.js';
 
 export const CHECKED_OPTIONS = Symbol('nestjs-exhibitor:checked-options');
 
@@ -86,8 +86,8 @@ export function checkTenant(input: unknown, key: string, settings: ExhibitorSett
   const path = pathInTenants(key);
   const parsed = v.safeParse(tenantSchema, input, ONE_PROBLEM);
   if (!parsed.success) {
-    // Hosts may store options that customers write, names included.
-    const problems = problemsOf(parsed.issues.slice(0, MOST_NAMED), path);
+    // Hosts may store options that customers write, names included, and any number of them.
+    const problems = problemsOf(parsed.issues.slice(0, 100), path);
     throw new ConfigurationError(
       problems.map((one) => ({ ...one, path: untrustedText(one.path, 300) })),
       untrustedText(key),

@@ -92,25 +92,7 @@ function parseJwks(value: unknown): KeySource | string {
 }
 
 /** Members that are used (RFC 7517 §4, RFC 7518 §6), those of a private key at the end. */
-const MEMBERS = [
-  'kty',
-  'use',
-  'key_ops',
-  'alg',
-  'kid',
-  'crv',
-  'x',
-  'y',
-  'n',
-  'e',
-  'd',
-  'p',
-  'q',
-  'dp',
-  'dq',
-  'qi',
-  'k',
-];
+const MEMBERS = 'kty use key_ops alg kid crv x y n e d p q dp dq qi k'.split(' ');
 
 /** A copy, since an object of the host may have accessors; without `null`, which some programs write as `d` or `kid` of public keys. */
 export function parseJwk(value: unknown): JWK | undefined {

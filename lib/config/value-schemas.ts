@@ -4,7 +4,6 @@
  */
 import * as v from 'valibot';
 import { ConfigurationError, type ConfigurationProblem } from '../errors/configuration.error.js';
-import { isRecord } from '../model/json-values.js';
 import { isLoopback } from '../model/loopback.js';
 import { untrustedText } from '../model/untrusted-text.js';
 import { LONGEST_TIMER } from '../call/clock.js';
@@ -31,20 +30,12 @@ export function callable<F>(expected = 'must be a function') {
   return v.custom<F>((value) => typeof value === 'function', expected);
 }
 
-/** Unknown options of one object that are named: customers of a host may write the options of a source. */
-export const MOST_NAMED = 100;
-
-/** An object with these options and no other. `v.strictObject` alone names only the first unknown one. */
+/** An object with these options and no other. `v.strictObject` names only the first unknown one. */
 export function optionsOf<const Entries extends v.ObjectEntries>(entries: Entries, expected: string) {
-  const unknown = v.never('is not an option');
-  const messageOf = (issue: v.StrictObjectIssue) => (issue.expected === 'never' ? unknown.message : expected);
-  const known = v.strictObject(entries, messageOf);
-  const schemaFor = (given: unknown): typeof known => {
-    const names = Object.keys(isRecord(given) ? given : {}).filter((name) => !Object.hasOwn(entries, name));
-    const others = Object.fromEntries(names.slice(0, MOST_NAMED).map((name) => [name, unknown]));
-    return names.length === 0 ? known : v.strictObject({ ...entries, ...others }, messageOf);
-  };
-  return Object.assign(v.lazy(schemaFor), { entries });
+  type Known = v.ObjectSchema<Entries, string>;
+  type Options = v.GenericSchema<v.InferInput<Known>, v.InferOutput<Known>> & { readonly entries: Entries };
+  const schema: Options = v.objectWithRest(entries, v.never('is not an option'), expected);
+  return schema;
 }
 
 export const oneOf = <const T extends readonly string[]>(values: T) =>

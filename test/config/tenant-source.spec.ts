@@ -263,10 +263,10 @@ describe('a tenant whose ttl is over', () => {
   let called = 0;
   const functionWithJson = () =>
     apiOnly('acme', { clientSecret: Object.assign(() => 'any', { toJSON: () => (called += 1) }) });
-  /** A key set whose keys are objects of a class. */
+  /** A key set whose keys have JSON of their own. */
   const jwks = ({ publicKey }: KeyPairKeyObjectResult) => {
     const jwk = publicKey.export({ format: 'jwk' });
-    const key = Object.create({ ...jwk, kty: String(jwk.kty), toJSON: () => ({}) });
+    const key = { ...jwk, kty: String(jwk.kty), toJSON: () => ({}) };
     const { login } = sandbox.tenantOptions('acme');
     return () => apiOnly('acme', { login: { ...login, keys: { keys: [key] } } });
   };
@@ -290,8 +290,8 @@ describe('a tenant whose ttl is over', () => {
     ['another tenant id of a class', false, row('one'), row('two')],
     ['another tenant id by an accessor', false, hidden('one'), hidden('two')],
     ['a function that has JSON', true, functionWithJson, functionWithJson],
-    ['keys of a class', true, jwks(keys), jwks(keys)],
-    ['another key of a class', false, jwks(keys), jwks(otherKeys)],
+    ['keys that have JSON', true, jwks(keys), jwks(keys)],
+    ['another key that has JSON', false, jwks(keys), jwks(otherKeys)],
     ['a key without a JWK', true, withPss, withPss],
     ['another tenant id', false, apiClient, () => apiOnly('acme', { tenantId: 'another' })],
     ['a login', false, apiClient, signing],
