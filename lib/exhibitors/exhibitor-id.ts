@@ -24,12 +24,9 @@ export function exhibitorIdOf({ exhibitorId }: Pick<ExhibitorSettings, 'exhibito
   };
 }
 
-/** Reads ids by a function of the host, which often makes texts of numbers: `({ number }) => String(number)`. */
+/** Reads ids by a function of the host. */
 export function idBy<T>(read: (record: T) => unknown): (record: T) => string | undefined {
-  return (record) => {
-    const id = idText(read(record));
-    return id === undefined || isOfNoId(id, record) ? undefined : id;
-  };
+  return (record) => idText(read(record));
 }
 
 /** Text, or a safe integer: the parser of JSON has rounded a larger one, perhaps to the id of another exhibitor. */
@@ -39,14 +36,4 @@ function idText(value: unknown): string | undefined {
   }
   const isNumber = typeof value === 'number' || typeof value === 'bigint';
   return isNumber && Number.isSafeInteger(Number(value)) ? String(value) : undefined;
-}
-
-/** What `String()` makes of a missing member, of an object, and of numbers that are no ids. */
-function isOfNoId(id: string, record: unknown): boolean {
-  const members: unknown[] = isRecord(record) ? Object.values(record) : [];
-  return (
-    ['undefined', 'null', 'NaN', '[object Object]'].includes(id) ||
-    (!members.includes(id) &&
-      members.some((one) => typeof one === 'number' && idText(one) === undefined && String(one) === id))
-  );
 }

@@ -79,18 +79,16 @@ export function parseLookup(body: unknown, tenant: string, idOf?: ExhibitorIdOf)
   return [body];
 }
 
-/** An id that a function of the host makes of nothing as well, such as `undefined-undefined`, is none. */
+/** An id that a function of the host makes of an empty object as well, such as `undefined-undefined`, is none. */
 function hasId(body: Record<string, unknown>, idOf: ExhibitorIdOf): boolean {
-  const idIn = (record: object): string | undefined => {
+  const [id, none] = [body, {}].map((record) => {
     try {
       return idOf(record);
     } catch {
-      // The function expects an exhibitor.
       return undefined;
     }
-  };
-  const id = idIn(body);
-  return id !== undefined && id !== idIn({});
+  });
+  return id !== undefined && id !== none;
 }
 
 /** What came instead of an exhibitor, for the log: names alone, of which one may be a value. */

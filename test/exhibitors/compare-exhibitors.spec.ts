@@ -39,11 +39,7 @@ describe('compareExhibitors', () => {
     expect(() => compareExhibitors([{ name: 'x' }], [])).toThrow(refusal);
     // Two exhibitors, both read as 9007199254740992.
     const rounded = [0, 1].map((more) => 2 ** 53 + more).map((ref) => ({ id: ref, ref }));
-    for (const id of [
-      undefined,
-      (one: { ref: number }) => one.ref,
-      ({ ref }: { ref: number }) => String(ref),
-    ]) {
+    for (const id of [undefined, (one: { ref: number }) => one.ref]) {
       expect(() => compareExhibitors(rounded, [], id)).toThrow(refusal);
     }
     expect(compareExhibitors([{ ref: 7 }], [{ ref: 7 }], ({ ref }) => ref).unchanged).toHaveLength(1);
@@ -99,15 +95,8 @@ describe('the id of an exhibitor', () => {
     [{ id: true }, undefined, {}],
     [{ id: ['a'] }, undefined, {}],
     [{ id: new String('a') }, undefined, {}],
-    // Also as a function of the host makes texts of them.
-    [JSON.parse('{"booth":9007199254740993}'), undefined, { exhibitorId }],
-    [JSON.parse('{"booth":1e21}'), undefined, { exhibitorId }],
-    [{ booth: 1.5 }, undefined, { exhibitorId }],
     [{ booth: 7 }, '7', { exhibitorId }],
-    [{ booth: 9007199254740992, id: '9007199254740992' }, '9007199254740992', { exhibitorId }],
-    [{ booth: null }, undefined, { exhibitorId }],
-    [{ booth: {} }, undefined, { exhibitorId }],
-    [{}, undefined, { exhibitorId }],
+    [{ id: 'a' }, undefined, { exhibitorId: ({ booth }: { booth?: unknown }) => booth }],
     [{ booth: 9007199254740992 }, undefined, { exhibitorId: ({ booth }: { booth: number }) => booth }],
     [{ booth: 7 }, '7', { exhibitorId: ({ booth }: { booth: number }) => booth }],
     [{ id: 'a' }, undefined, { exhibitorId: async () => 'a' }],

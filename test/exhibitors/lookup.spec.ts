@@ -477,13 +477,13 @@ describe('a reply to lookup', () => {
     [
       'with a null there',
       { number: null },
-      { exhibitorId: (one) => String(one['number']) },
+      { exhibitorId: (one) => one['number'] as string },
       'one object, without an id',
     ],
     [
       'with an object there',
       { number: {} },
-      { exhibitorId: (one) => String(one['number']) },
+      { exhibitorId: (one) => one['number'] as string },
       'one object, without an id',
     ],
     [
