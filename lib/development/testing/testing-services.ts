@@ -1,7 +1,6 @@
 import type { FactoryProvider } from '@nestjs/common';
 import { ModuleRef } from '@nestjs/core';
 import { ExhibitorModule, LoginFailedError, TenantRegistry, type SessionState } from '../../index.js';
-import { copyJson } from '../../model/json-values.js';
 import { pageOf } from '../sandbox/rest-api.js';
 import { parseRoute } from '../sandbox/server/operations.js';
 import { ExhibitorTestingBackend } from './testing-backend.js';
@@ -35,7 +34,7 @@ function transportTo(backend: ExhibitorTestingBackend): Pick<Transport, 'send' |
       // A 404 is about the event: the log need not warn of the base URL.
       stateKey.hasAnswered = true;
       // A copy, since a caller may change what it gets. A `Date` of an `exhibitorSchema` stays one.
-      const body = copyJson(bodyOf(operation, new URL(url)));
+      const body = structuredClone(bodyOf(operation, new URL(url)));
       return { status: body === undefined ? 404 : 200, body, sentAt: performance.now() };
     },
     dispatcherOf: () => undefined,
