@@ -6,7 +6,7 @@ import { createServer as createHttps } from 'node:https';
 import { connect, createServer, type Server, type Socket } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { NestFactory } from '@nestjs/core';
-import type { Dispatcher } from 'undici';
+import { Client, errors, type Dispatcher } from 'undici';
 import { ExhibitorModule, TokenService, type HttpOptions } from '../../lib/index.js';
 import { useClosing } from '../support/lifetimes.js';
 import { OperatorLines } from '../support/operator-lines.js';
@@ -152,6 +152,16 @@ describe('a connection that a proxy does not make is told as a problem of http.d
     const uri = await proxyThat((client) => ((asked += 1), client.end()));
     await expect((await tokensAt('https://localhost:9', proxied(uri))).getToken()).rejects.toThrow();
     expect(asked).toBe(1);
+  });
+
+  it("and the errors of a host's own clients stay as they are", async () => {
+    await tokensAt(NOBODY);
+    const error = new errors.SocketError('closed');
+    const client = new Client(NOBODY, { connect: (_options, done) => void setImmediate(done, error, null) });
+    made.push(client);
+    client.request({ path: '/', method: 'GET' }).catch(() => undefined);
+    await once(client, 'connectionError');
+    expect(error.code).toBe('UND_ERR_SOCKET');
   });
 });
 

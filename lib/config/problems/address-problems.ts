@@ -27,13 +27,12 @@ const UNSIGNED =
  * where something else answers. `undefined` for failures of a service that was reached.
  */
 export function addressProblem(tenant: EndpointPaths, failed: FailedRequest): Problem | undefined {
-  const { operation, why, message, errorCode, suspect, status, isTooLarge } = failed;
+  const { operation, why, message, errorCode, suspect = 'address', status, isTooLarge } = failed;
   const option = addressOption(tenant, operation);
   // There never was a connection: a wrong host, a port without a server, a certificate of another host, a proxy that refuses.
   if (why === 'unreached') {
-    const address = suspect === undefined || suspect === 'either' ? [option] : [];
-    const options =
-      suspect === 'dispatcher' || suspect === 'either' ? [...address, 'http.dispatcher'] : address;
+    const both = [option, 'http.dispatcher'];
+    const options = { address: [option], dispatcher: both.slice(1), either: both, process: [] }[suspect];
     return {
       cause: `${options.join()} unreached`,
       options,

@@ -103,18 +103,12 @@ export class HttpClient {
         ? new Client(origin, { connect: this.#connector.connect })
         : undefined;
     try {
-      const received = await (dispatcher ?? fresh ?? this.#agent).request({
-        origin,
-        path,
-        method,
-        headers,
-        body,
-        signal: sent.signal,
-        reset: onNewConnection,
-        // The deadline limits headers and body.
-        headersTimeout: 0,
-        bodyTimeout: 0,
-      });
+      const options = { origin, path, method, headers, body, signal: sent.signal, reset: onNewConnection };
+      // The deadline limits headers and body.
+      const send = (by: Dispatcher) => by.request({ ...options, headersTimeout: 0, bodyTimeout: 0 });
+      const received = await (dispatcher === undefined
+        ? send(fresh ?? this.#agent)
+        : this.#errors.watched(() => send(dispatcher)));
       if (sent.isOver) {
         drop(received.body);
         return stopped('over', sent);

@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { closeSync, openSync } from 'node:fs';
 import { devNull } from 'node:os';
@@ -20,6 +21,8 @@ const CONNECT_ERROR = 'undici:client:connectError';
 export class NetworkErrors {
   /** Host to which there was no connection, by the error. That of a proxy comes again for the connection through it. */
   readonly #unconnected = new WeakMap<object, string>();
+  /** Tells the connections of our requests from those of the host, whose clients may be the same. */
+  readonly #ours = new AsyncLocalStorage<true>();
 
   constructor() {
     subscribe(CONNECT_ERROR, this.#hear);
@@ -27,6 +30,11 @@ export class NetworkErrors {
 
   close(): void {
     unsubscribe(CONNECT_ERROR, this.#hear);
+  }
+
+  /** Sends a request by the host's dispatcher. */
+  watched<T>(send: () => T): T {
+    return this.#ours.run(true, send);
   }
 
   /** @param origin of a request that the host's dispatcher sent */
@@ -57,7 +65,7 @@ export class NetworkErrors {
       this.#unconnected.set(error, String(Object(connectParams).host));
       // After its own code undici connects again at once, without end, and for aborted requests too (measured: 1,200 times a
       // second to a proxy that closes the connection).
-      if (error['code'] === 'UND_ERR_SOCKET') {
+      if (error['code'] === 'UND_ERR_SOCKET' && this.#ours.getStore() === true) {
         error['code'] = 'ECONNRESET';
       }
     }
