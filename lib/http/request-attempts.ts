@@ -36,7 +36,7 @@ const LARGEST_SMALL_REPLY = 256 * 1024;
  * Where the call's own deadline ends an attempt, that is a failure of the partner only if the request had this share of
  * `attemptTimeout`. Not all of it: a call with `deadline` = `attemptTimeout` takes a little time until it sends.
  */
-const MOST_OF_TIME = 0.9;
+export const MOST_OF_TIME = 0.9;
 
 /** The attempts of one request: the first, a replay on a new connection, and retries. */
 export class RequestAttempts {

@@ -138,13 +138,8 @@ describe('a copy of an event', () => {
     exhibitors = await start({ exhibitorId: ({ name }) => (name === 'Booth 2' ? '' : String(name)) });
     await expect(copy()).rejects.toMatchObject({ code: 'malformed_response' });
     set(records(2).map((record, index) => ({ ...record, number: index === 0 ? 7 : 9007199254740992 })));
-    for (const exhibitorId of [
-      ({ number }: Exhibitor) => Number(number),
-      ({ number }: Exhibitor) => String(number),
-    ]) {
-      exhibitors = await start({ exhibitorId });
-      await expect(copy()).rejects.toMatchObject({ code: 'malformed_response' });
-    }
+    exhibitors = await start({ exhibitorId: ({ number }: Exhibitor) => Number(number) });
+    await expect(copy()).rejects.toMatchObject({ code: 'malformed_response' });
   });
 
   it('takes the id from the option exhibitorId, and rows as exhibitorSchema makes them', async () => {

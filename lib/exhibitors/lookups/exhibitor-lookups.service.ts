@@ -7,6 +7,7 @@ import { ProblemLog } from '../../config/problems/problem-log.service.js';
 import { Clock } from '../../call/clock.js';
 import { Deadlines, type Deadline } from '../../call/deadline.js';
 import { createCache, type ExpiringCache } from '../../call/expiring-cache.js';
+import { MOST_OF_TIME } from '../../http/request-attempts.js';
 import type { LookupFilter } from '../call-options.interface.js';
 import { exhibitorIdOf, type ExhibitorIdOf } from '../exhibitor-id.js';
 import { RestClient } from '../rest-client.service.js';
@@ -20,9 +21,6 @@ const OUTAGES: ReadonlySet<ExhibitorErrorCode> = new Set([
   'rate_limited',
   'token_unavailable',
 ]);
-
-/** Share of the time that a caller gives the service, after which its silence is a failure: it takes a little time until a request is sent. */
-const MOST_OF_TIME = 0.9;
 
 interface CachedLookup {
   readonly records: readonly unknown[];
