@@ -3,7 +3,7 @@ import { ConfigurationError } from '../errors/configuration.error.js';
 import type { HttpContext } from '../browser/http-context.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import type { ExhibitorRequest } from '../model/exhibitor-request.interface.js';
-import { freezeJson, isRecord } from '../model/json-values.js';
+import { frozenCopy, isRecord } from '../model/json-values.js';
 import type { SessionMode } from '../config/exhibitor-options.interface.js';
 import type { Tenant } from '../config/tenant.js';
 import { parseIdentity } from './stored-identity.js';
@@ -51,7 +51,7 @@ function newUser({ identity, mode }: SessionState): ExhibitorIdentity {
   const user = { ...identity };
   // Those in the session of a host must not become read-only.
   if (!Object.isFrozen(user.claims)) {
-    user.claims = freezeJson(structuredClone(user.claims));
+    user.claims = frozenCopy(user.claims);
   }
   if (mode !== 'host') {
     notOfHost.add(user);

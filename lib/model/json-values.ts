@@ -14,11 +14,22 @@ export function isEmptyObject(value: unknown): boolean {
  * Freezes every array and plain object in a value, which may refer to itself. Instances of classes (`Date`, `Map`), which an
  * `exhibitorSchema` may create, are left as they are.
  */
-export function freezeJson<T>(value: T): T {
+export function freezeJson(value: unknown): void {
   if (isPlain(value) && !Object.isFrozen(value)) {
     Object.values(Object.freeze(value)).forEach(freezeJson);
   }
-  return value;
+}
+
+/** A copy, frozen as {@link freezeJson} does. `structuredClone` takes a quarter of a guard's time for it. */
+export function frozenCopy(record: object): Record<string, unknown> {
+  const copyOf = (value: unknown): unknown => {
+    if (Array.isArray(value)) {
+      return Object.freeze(value.map(copyOf));
+    }
+    return isPlain(value) ? frozenCopy(value) : value;
+  };
+  const members = Object.entries(record).map(([name, member]) => [name, copyOf(member)]);
+  return Object.freeze(Object.fromEntries(members));
 }
 
 /** True for an array and for an object without a class, also of another realm: the prototype of plain objects is another there. */

@@ -38,5 +38,5 @@ printTable(
 );
 const toUndici = cpuRatio('exhibitor', 'undici');
 const toService = cpuRatio('exhibitor', 'HttpService');
-check('CPU of list ≤ 1.45 × undici.request', toUndici.toFixed(2), toUndici <= 1.45);
+check('CPU of list ≤ 1.55 × undici.request', toUndici.toFixed(2), toUndici <= 1.55);
 check('CPU of list ≤ 0.5 × HttpService', toService.toFixed(2), toService <= 0.5);

@@ -15,8 +15,11 @@ export class CompiledSources {
   static create(programs: readonly string[]): CompiledSources {
     const folder = mkdtempSync(join(tmpdir(), 'exhibitor-fleet-'));
     // The sample imports the package by its name.
-    const entries = ['mirror', 'testing'].map((name) => [`./${name}`, `./lib/${name}/index.js`]);
-    const exports = { '.': './lib/index.js', ...Object.fromEntries(entries) };
+    const exports = {
+      '.': './lib/index.js',
+      './mirror': './lib/integrations/mirror/index.js',
+      './testing': './lib/development/testing/index.js',
+    };
     const manifest = { name: 'nestjs-exhibitor', type: 'module', exports };
     writeFileSync(join(folder, 'package.json'), JSON.stringify(manifest));
     symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'));
