@@ -14,8 +14,9 @@ export const ExhibitorSandbox = {
   async start(options?: SandboxOptions): Promise<LoadedSandbox> {
     const { getBuiltinModule }: NodeJS.Process = runInThisContext('process');
     const { createRequire } = getBuiltinModule('node:module');
-    const sandbox: typeof LoadedSandbox =
-      createRequire(__filename)('../../../development/sandbox.js').ExhibitorSandbox;
+    const sandbox: typeof LoadedSandbox = createRequire(__filename)(
+      '../../../development/sandbox.js',
+    ).ExhibitorSandbox;
     return sandbox.start(options);
   },
 };
