@@ -22,6 +22,7 @@ const SOURCES = [
   PROGRAM,
   'test/fleet/obey.ts',
   'sample/booth/booth.schema.ts',
+  'sample/same-origin.guard.ts',
   ...SAMPLE.map((name) => `sample/mirror/${name}`),
 ];
 const SIZE = 3;
