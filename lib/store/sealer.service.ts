@@ -71,7 +71,11 @@ export class Sealer {
     const keys = this.#keysFor(purpose);
     const { jwtDecrypt } = await import('jose');
     try {
-      const { payload } = await jwtDecrypt(sealed, ({ kid = '' }: JWEHeaderParameters) => keys.get(kid) ?? noKey(), OPENS);
+      const { payload } = await jwtDecrypt(
+        sealed,
+        ({ kid = '' }: JWEHeaderParameters) => keys.get(kid) ?? noKey(),
+        OPENS,
+      );
       const { until, value } = payload;
       return typeof until === 'number' ? { until, value } : undefined;
     } catch {

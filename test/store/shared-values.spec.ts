@@ -83,7 +83,12 @@ describe('values in a shared store', () => {
   });
 
   /** The same text, sealed with the key of a purpose and a header that differs. */
-  async function resealed(sealed: string, header: object = {}, purpose = 'store', bytes = 32): Promise<string> {
+  async function resealed(
+    sealed: string,
+    header: object = {},
+    purpose = 'store',
+    bytes = 32,
+  ): Promise<string> {
     const keyOf = (name: string, length = 32) =>
       new Uint8Array(hkdfSync('sha256', SECRET, '', `nestjs-exhibitor:${name}`, length));
     const { plaintext, protectedHeader } = await compactDecrypt(sealed, keyOf('store'));
