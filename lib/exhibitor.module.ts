@@ -18,7 +18,7 @@ import { ExhibitorPages } from './exhibitors/pages/exhibitor-pages.service.js';
 import { RestClient } from './exhibitors/rest-client.service.js';
 import { ExhibitorExceptionFilter } from './nest/exhibitor-exception.filter.js';
 import { ExhibitorSelection } from './nest/exhibitor-selection.service.js';
-import { ExhibitorGuardServices } from './nest/route-guard.js';
+import { ExhibitorGuardServices, HAS_LOGIN_ROUTES } from './nest/guard-services.js';
 import { loginRoutes, type LoginRoutes } from './nest/login-routes.js';
 import { CallbackVerifier } from './login/callback-verifier.service.js';
 import { CodeExchange } from './login/code-exchange.service.js';
@@ -92,7 +92,11 @@ const { ConfigurableModuleClass, MODULE_OPTIONS_TOKEN } = new ConfigurableModule
     (definition, extras) => ({
       ...definition,
       global: extras.isGlobal === true,
-      providers: [...(definition.providers ?? []), ...(extras.bindFilter === false ? [] : [FILTER_BINDING])],
+      providers: [
+        ...(definition.providers ?? []),
+        ...(extras.bindFilter === false ? [] : [FILTER_BINDING]),
+        { provide: HAS_LOGIN_ROUTES, useValue: extras.routes !== undefined },
+      ],
       controllers: extras.routes === undefined ? [] : loginRoutes(extras.routes),
     }),
   )

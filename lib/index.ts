@@ -73,9 +73,8 @@ export type {
 export { TokenValidator, type ValidateOptions } from './oidc/token-validator.service.js';
 export type { HttpContext } from './browser/http-context.js';
 export { ExhibitorLogins, type LoginsToEnd } from './login/exhibitor-logins.service.js';
-export type { SessionState } from './login/request-user.js';
 
-export { ExhibitorGuardServices } from './nest/route-guard.js';
+export { ExhibitorGuardServices } from './nest/guard-services.js';
 export { ExhibitorIdentityGuard } from './nest/exhibitor-identity.guard.js';
 export { ExhibitorGuard } from './nest/exhibitor.guard.js';
 export type { LoginParameters } from './login/authorization-request.js';

@@ -24,15 +24,28 @@ const replyCookies = new WeakMap<object, Map<string, ReplyCookie>>();
 /** A request of the host and its response. Writes through Nest's HTTP adapter, so it works on Express and Fastify. */
 export class HttpContext {
   readonly #adapter: ResponseAdapter;
+  readonly #context: ExecutionContext | undefined;
 
   constructor(
     readonly request: ExhibitorRequest,
     readonly response: unknown,
     adapter: ResponseAdapter,
-    /** Nest's context of the route, in guards. */
-    readonly context?: ExecutionContext,
+    context?: ExecutionContext,
   ) {
     this.#adapter = adapter;
+    this.#context = context;
+  }
+
+  /**
+   * Nest's context of the route, in the steps of guards.
+   *
+   * @throws Error elsewhere: there is none
+   */
+  get context(): ExecutionContext {
+    if (this.#context === undefined) {
+      throw new Error('only the steps of a guard have the ExecutionContext of their route');
+    }
+    return this.#context;
   }
 
   /** False where the headers were sent, for example by a stream, and where a GraphQL context has no response. */

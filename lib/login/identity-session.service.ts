@@ -11,7 +11,7 @@ import { Sealer } from '../store/sealer.service.js';
 import type { Tenant } from '../config/tenant.js';
 import { Clock } from '../call/clock.js';
 import { IdentityCookie } from './identity-cookie.service.js';
-import { readHostUser, type SessionState } from './request-user.js';
+import { callPassport, readHostUser, type SessionState } from './request-user.js';
 import { parseIdentity, personOf } from './stored-identity.js';
 
 /** Largest sealed ID token, in bytes: cookies of the module share a budget, and it becomes a part of an address. */
@@ -132,14 +132,29 @@ export class IdentitySession {
    * @param removeIdentity removes it with `session: 'host'`
    */
   async forget(http: HttpContext, removeIdentity: () => void | Promise<void>): Promise<void> {
-    for (const cookie of ['identity', 'id-token', 'selection'] as const) {
-      this.#cookies.clearHeld(http, cookie);
-    }
+    this.#clearCookies(http);
     await this.#end(await this.carriedLogins(http));
     if (this.#mode === 'host') {
       await removeIdentity();
     }
     http.request.user = undefined;
+  }
+
+  /** Removes the identity that {@link establish} has just kept, and ends its login. */
+  async takeBack(http: HttpContext, identity: ExhibitorIdentity): Promise<void> {
+    this.#clearCookies(http);
+    await this.ended.end(identity.id);
+    if (this.#mode === 'host') {
+      // A host without Passport keeps an identity that has ended.
+      await callPassport(http, 'logOut', '').catch(() => undefined);
+    }
+    http.request.user = undefined;
+  }
+
+  #clearCookies(http: HttpContext): void {
+    for (const cookie of ['identity', 'id-token', 'selection'] as const) {
+      this.#cookies.clearHeld(http, cookie);
+    }
   }
 
   /** The ID token that this browser carries, with the identity that it was kept for, as far as a logout needs it. */

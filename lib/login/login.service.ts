@@ -51,13 +51,15 @@ export interface LoginTarget {
   parameters: unknown;
 }
 
-export interface CallbackRoute {
+export interface CallbackRoute<T> {
   /** Path of the request, which must be that of the `redirectUri`. Asked where the state matches. */
   getPath: () => string | Promise<string>;
   /** Called with the login that the response belongs to, before it is verified. */
   onMatched: (login: StartedLogin) => void;
   /** Keeps the identity with `session: 'host'`. */
   storeIdentity: (identity: ExhibitorIdentity) => void | Promise<void>;
+  /** Called once the identity is kept. The login has failed where it throws. */
+  onKept: (session: SessionState) => Promise<T>;
 }
 
 @Injectable()
@@ -122,11 +124,11 @@ export class LoginService {
     return url;
   }
 
-  /** Finishes a login at the callback: matches and spends the state, verifies the response and starts the session. */
-  async finish(
+  /** Finishes a login at the callback: matches and spends the state, verifies the response and starts the session. Returns what `onKept` does. */
+  async finish<T>(
     http: HttpContext,
-    { getPath, onMatched, storeIdentity }: CallbackRoute,
-  ): Promise<SessionState> {
+    { getPath, onMatched, storeIdentity, onKept }: CallbackRoute<T>,
+  ): Promise<T> {
     try {
       const { pending, parameters } = await this.#match(http, getPath);
       // This goes to code of the host. The other members are secrets.
@@ -145,7 +147,8 @@ export class LoginService {
       );
       const state = await this.session.establish(http, tenant, login, storeIdentity);
       publish('login', () => ({ tenant: tenant.key, outcome: 'succeeded' }));
-      return state;
+      // It may answer the request itself and never settle.
+      return await onKept(state);
     } catch (error) {
       publish('login', () => ({
         outcome: 'failed',
@@ -159,7 +162,7 @@ export class LoginService {
   /** The pending login of this response. A response that matches none leaves all of them usable. */
   async #match(
     http: HttpContext,
-    getPath: CallbackRoute['getPath'],
+    getPath: CallbackRoute<unknown>['getPath'],
   ): Promise<{ pending: PendingLogin; parameters: CallbackParameters }> {
     const parameters = readCallback(http);
     const pending = parameters && (await this.#pending.find(http, parameters.state));

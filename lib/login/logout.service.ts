@@ -5,6 +5,7 @@ import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { LoginFailedError } from '../errors/login-failed.error.js';
 import { isCrossSiteRequest } from '../browser/fetch-metadata.js';
 import type { HttpContext } from '../browser/http-context.js';
+import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import { isRecord } from '../model/json-values.js';
 import { described, isText } from '../oidc/check-claims.js';
 import { isAddressedTo } from '../oidc/logout-token.js';
@@ -64,6 +65,11 @@ export class LogoutService {
       }
       throw error;
     }
+  }
+
+  /** Removes and ends the identity that was just kept for this request. */
+  takeBack(http: HttpContext, identity: ExhibitorIdentity): Promise<void> {
+    return this.session.takeBack(http, identity);
   }
 
   /**

@@ -1,7 +1,13 @@
 import { createParamDecorator, type ExecutionContext } from '@nestjs/common';
-import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { defaultExhibitorId } from '../exhibitors/exhibitor-id.js';
-import { FIND_EVENT, requestPairOf, resultsIn, type Results } from './execution-context.js';
+import {
+  FIND_EVENT,
+  markOfOneExhibitor,
+  requestPairOf,
+  resultsIn,
+  type Results,
+} from './execution-context.js';
+import { notSelected } from './refusals.js';
 import { toHttpException } from './to-http-exception.js';
 import type { ExhibitorContext } from '../model/exhibitor-request.interface.js';
 
@@ -15,16 +21,7 @@ export const CurrentExhibitors = createParamDecorator((_: unknown, context: Exec
   resultOf('exhibitors', context, 'CurrentExhibitors', 'ExhibitorGuard'),
 );
 
-/**
- * The selected exhibitor of the user at this event, or the only one. 409 `exhibitor_not_selected` where there are several and
- * none is selected, and where there is none and `onNoExhibitor` returned; `undefined` where the route has {@link AllowAnonymous}.
- * Needs {@link ExhibitorGuard}. Where a guard of the host has set `request.exhibitorContext`, it is the `exhibitor` of that context,
- * else the record among its `exhibitors` whose `id` (`exhibitorId` for a record without `id`) is its `exhibitorId`.
- *
- * @example
- * booth(@CurrentExhibitor() exhibitor: Exhibitor) { return exhibitor; }
- */
-export const CurrentExhibitor = createParamDecorator((_: unknown, context: ExecutionContext) => {
+const currentExhibitor = createParamDecorator((_: unknown, context: ExecutionContext) => {
   const exhibitors = resultOf('exhibitors', context, 'CurrentExhibitor', 'ExhibitorGuard') ?? [];
   const { exhibitorId, tenant, ...results } = resultsOf(context, 'CurrentExhibitor') ?? {};
   if ('exhibitor' in results) {
@@ -39,10 +36,27 @@ export const CurrentExhibitor = createParamDecorator((_: unknown, context: Execu
   if (current !== undefined) {
     return current;
   }
-  throw toHttpException(
-    new ExhibitorError('exhibitor_not_selected', 'select one of your exhibitors first', { tenant }),
-  );
+  throw toHttpException(notSelected(tenant));
 });
+
+/**
+ * The selected exhibitor of the user at this event, or the only one. 409 `exhibitor_not_selected` where there are several and none is
+ * selected, unless `onNotSelected` of the guard decides otherwise, and where there is none and `onNoExhibitor` returned. `undefined` where
+ * `onNotSelected` returned, and where the route has {@link AllowAnonymous}. Needs {@link ExhibitorGuard}. Where a guard of the host has
+ * set `request.exhibitorContext`, it is the `exhibitor` of that context, else the record among its `exhibitors` whose `id` (`exhibitorId`
+ * for a record without `id`) is its `exhibitorId`.
+ *
+ * @example
+ * booth(@CurrentExhibitor() exhibitor: Exhibitor) { return exhibitor; }
+ */
+export const CurrentExhibitor: typeof currentExhibitor =
+  (...given) =>
+  (target, handler, index) => {
+    if (handler !== undefined) {
+      markOfOneExhibitor(target, handler);
+    }
+    currentExhibitor(...given)(target, handler, index);
+  };
 
 /**
  * The user who is logged in, an {@link ExhibitorIdentity}; `undefined` for nobody ({@link AllowAnonymous}). Needs

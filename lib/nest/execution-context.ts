@@ -1,7 +1,8 @@
 /** What Nest says of a route (its request and response, what is declared on its handler), and what the guards have found for it. */
-import type { ExecutionContext } from '@nestjs/common';
+import { SetMetadata, type ExecutionContext } from '@nestjs/common';
 import { GUARDS_METADATA } from '@nestjs/common/constants.js';
 import { Reflector } from '@nestjs/core';
+import type { HttpContext } from '../browser/http-context.js';
 import type { ExhibitorContext, ExhibitorRequest } from '../model/exhibitor-request.interface.js';
 
 type SharedRequest = ExhibitorRequest & { res?: unknown };
@@ -44,6 +45,9 @@ export function requestPairOf(
 /** Key of the metadata of `@AllowAnonymous()`. */
 export const ALLOW_ANONYMOUS = Symbol.for('nestjs-exhibitor.allow-anonymous');
 
+/** Key of the metadata of a controller: names of its handlers with `@CurrentExhibitor()`. */
+const OF_ONE_EXHIBITOR = Symbol.for('nestjs-exhibitor.of-one-exhibitor');
+
 /** A handler or a controller. */
 type Target = Parameters<Reflector['get']>[1];
 
@@ -52,6 +56,24 @@ const reflector = new Reflector();
 /** What `@AllowAnonymous()` says on this handler or controller; `undefined` without it. */
 export function declaredOn(target: Target): boolean | undefined {
   return reflector.get<boolean | undefined>(ALLOW_ANONYMOUS, target);
+}
+
+/** Marks a handler as one that needs the exhibitor that was chosen. By name, as Nest keeps parameters: a subclass inherits them. */
+export function markOfOneExhibitor(prototype: object, handler: string | symbol): void {
+  const { constructor } = prototype;
+  if (typeof constructor === 'function') {
+    SetMetadata(OF_ONE_EXHIBITOR, [...handlersOfOneExhibitor(constructor), handler])(constructor);
+  }
+}
+
+/** True where the handler of this context has `@CurrentExhibitor()`. */
+export function isOfOneExhibitor(context: ExecutionContext): boolean {
+  const type = context.getClass();
+  return handlersOfOneExhibitor(type).some((name) => type.prototype[name] === context.getHandler());
+}
+
+function handlersOfOneExhibitor(controller: Target): readonly (string | symbol)[] {
+  return reflector.get<(string | symbol)[] | undefined>(OF_ONE_EXHIBITOR, controller) ?? [];
 }
 
 /** The classes and instances in `@UseGuards` of this handler or controller. */
@@ -65,39 +87,26 @@ export const FIND_EVENT = Symbol('nestjs-exhibitor.find-event');
 /** What guards have found. The symbol is on no copy by JSON or `structuredClone`. */
 export type Results = Partial<ExhibitorContext> & { [FIND_EVENT]?: () => Promise<string | undefined> };
 
-/** In GraphQL by field: the fields of one request run in parallel and may be about different events. */
-const resultsByField = new WeakMap<object, Partial<ExhibitorContext>>();
+/** In GraphQL, by the `info` of a field: the fields of one request run in parallel and may be about different events. */
+const resultsByField = new WeakMap<object, Results>();
 
-/** Results of our guards for one field. `request.exhibitorContext` holds the newest ones, which another field must not read. */
-const resultsOfOneField = new WeakSet<object>();
-
-/** Keeps what a guard has found: on the request, and for its field of GraphQL. */
-export function keepResults(
-  context: ExecutionContext,
-  request: ExhibitorRequest,
-  found: Partial<ExhibitorContext>,
-): void {
-  request.exhibitors = found.exhibitors;
-  request.exhibitorContext = found;
-  const field = fieldOf(context);
-  if (field !== undefined) {
-    resultsByField.set(field, found);
-    resultsOfOneField.add(found);
-  }
-}
-
-/** What the guards of this handler have found. A field of GraphQL without such results has those that a guard of the host has set. */
-export function resultsIn(context: ExecutionContext, request: ExhibitorRequest): Results | undefined {
-  const { exhibitorContext } = request;
+/** Keeps what a guard has found: on the request, in GraphQL for its field. */
+export function keepResults({ context, request }: HttpContext, found: Results): void {
   const field = fieldOf(context);
   if (field === undefined) {
-    return exhibitorContext;
+    request.exhibitors = found.exhibitors;
+    request.exhibitorContext = found;
+  } else {
+    resultsByField.set(field, found);
   }
-  const isOfHost = exhibitorContext !== undefined && !resultsOfOneField.has(exhibitorContext);
-  return resultsByField.get(field) ?? (isOfHost ? exhibitorContext : undefined);
 }
 
-/** The `info` of a GraphQL field. */
+/** What the guards of this handler have found. A field of GraphQL without any has what a guard of the host has set on the request. */
+export function resultsIn(context: ExecutionContext, request: ExhibitorRequest): Results | undefined {
+  const field = fieldOf(context);
+  return (field && resultsByField.get(field)) ?? request.exhibitorContext;
+}
+
 function fieldOf(context: ExecutionContext): object | undefined {
   return context.getType<string>() === 'graphql' ? context.getArgByIndex<object | undefined>(3) : undefined;
 }

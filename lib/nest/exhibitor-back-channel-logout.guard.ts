@@ -1,8 +1,9 @@
-import { Inject, Injectable, Optional, type ExecutionContext } from '@nestjs/common';
+import { Inject, Injectable, Optional } from '@nestjs/common';
 import { ConfigurationError } from '../errors/configuration.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import type { HttpContext } from '../browser/http-context.js';
-import { ExhibitorGuardServices, LOGIN_HEADERS, neverSettle, RouteGuard } from './route-guard.js';
+import { ExhibitorGuardServices } from './guard-services.js';
+import { DECIDE, neverSettle, RouteGuard, SERVICES, setLoginHeaders } from './route-guard.js';
 import { messageFor } from './to-http-exception.js';
 
 /**
@@ -20,29 +21,27 @@ import { messageFor } from './to-http-exception.js';
 export class ExhibitorBackChannelLogoutGuard extends RouteGuard {
   constructor(@Optional() @Inject(ExhibitorGuardServices) services?: ExhibitorGuardServices) {
     super(services);
-    if (!RouteGuard.servicesOf(this).settings().logoutCheck.provider) {
+    if (!this[SERVICES].settings().logoutCheck.provider) {
       const expected =
         'must be true where ExhibitorBackChannelLogoutGuard is used: no guard looks for its logouts';
       throw new ConfigurationError([{ path: 'logoutCheck.provider', expected }]);
     }
   }
 
-  /** Receives the logout; called by Nest. */
-  override canActivate(context: ExecutionContext): boolean | Promise<boolean> {
-    return RouteGuard.run(this, context, LOGIN_HEADERS, async (http) => {
-      const { logout } = RouteGuard.servicesOf(this);
-      const isRecorded = await logout.receive(http, () => this.getTenant(http, context));
-      http.reply(isRecorded ? 200 : 503);
-      return neverSettle();
-    });
+  /** @internal */
+  protected override async [DECIDE](http: HttpContext): Promise<never> {
+    setLoginHeaders(http);
+    const isRecorded = await this[SERVICES].logout.receive(http, () => this.getTenant(http));
+    http.reply(isRecorded ? 200 : 503);
+    return neverSettle();
   }
 
   /** Answers 400 for an {@link ExhibitorError}, as the specification requires. Other errors are thrown as they are. */
-  protected override onFailure(error: unknown, http: HttpContext): Promise<never> {
+  protected override onFailure(http: HttpContext, error: unknown): Promise<never> {
     if (!isExhibitorError(error)) {
       throw error;
     }
-    RouteGuard.servicesOf(this).log.reportMistake(error);
+    this[SERVICES].log.reportMistake(error);
     http.reply(400, { error: 'invalid_request', error_description: messageFor(error) });
     return neverSettle();
   }

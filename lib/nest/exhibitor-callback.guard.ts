@@ -1,15 +1,12 @@
-import { Injectable, type ExecutionContext } from '@nestjs/common';
+import { Injectable } from '@nestjs/common';
 import { type ExhibitorError } from '../errors/exhibitor.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import type { HttpContext } from '../browser/http-context.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import type { StartedLogin } from '../login/pending-login.js';
-import { callPassport, setUser } from '../login/request-user.js';
-import { keepResults } from './execution-context.js';
-import { neverSettle, RouteGuard } from './route-guard.js';
-
-/** The login that a callback belongs to, once its state was matched. */
-const startedLogins = new WeakMap<ExecutionContext, StartedLogin>();
+import { callPassport, setUser, type SessionState } from '../login/request-user.js';
+import type { Results } from './execution-context.js';
+import { DECIDE, neverSettle, requirePerson, RouteGuard, SERVICES, TARGET } from './route-guard.js';
 
 /**
  * Finishes a login: on a GET route for `code`, on a POST route for `form_post`. Sets `request.user`, stores the identity and
@@ -22,28 +19,43 @@ const startedLogins = new WeakMap<ExecutionContext, StartedLogin>();
  */
 @Injectable()
 export class ExhibitorCallbackGuard extends RouteGuard {
-  /** Finishes the login; called by Nest. */
-  override canActivate(context: ExecutionContext): boolean | Promise<boolean> {
-    return RouteGuard.runLogin(this, context, async (http) => {
-      try {
-        const session = await RouteGuard.servicesOf(this).login.finish(http, {
-          getPath: () => this.getCallbackPath(http),
-          onMatched: (started) => void startedLogins.set(context, started),
-          storeIdentity: (identity) => this.storeIdentity(http, identity),
-        });
-        const identity = setUser(http, session);
-        const tenant = session.tenant.key;
-        keepResults(context, http.request, { identity, tenant, eventId: identity.eventId });
-      } catch (error) {
-        if (!isExhibitorError(error)) {
-          throw error;
-        }
-        // An override may answer it in its own words.
-        RouteGuard.servicesOf(this).log.reportMistake(error);
-        await this.onLoginFailed(error, context);
-        await neverSettle();
+  /** The login that a callback belongs to, once its state was matched. */
+  readonly #started = new WeakMap<HttpContext, StartedLogin>();
+
+  /** @internal */
+  protected override async [DECIDE](http: HttpContext): Promise<Results> {
+    await requirePerson(http);
+    const { log, login } = this[SERVICES];
+    try {
+      return await login.finish(http, {
+        getPath: () => this.getCallbackPath(http),
+        onMatched: (started) => void this.#started.set(http, started),
+        storeIdentity: (stored) => this.storeIdentity(http, stored),
+        onKept: (session) => this.#welcome(http, session),
+      });
+    } catch (error) {
+      if (!isExhibitorError(error)) {
+        throw error;
       }
-    });
+      // An override may answer it in its own words.
+      log.reportMistake(error);
+      await this.onLoginFailed(http, error);
+      return neverSettle();
+    }
+  }
+
+  async #welcome(http: HttpContext, session: SessionState): Promise<Results> {
+    const identity = setUser(http, session);
+    const tenant = session.tenant.key;
+    try {
+      await this.onLoggedIn(http, identity);
+    } catch (error) {
+      const { log, logout } = this[SERVICES];
+      await logout.takeBack(http, session.identity);
+      const option = `${this.constructor.name}.onLoggedIn`;
+      throw log.hostError({ option }, error, 'service_unavailable', `${option} failed`, { tenant });
+    }
+    return { identity, tenant, eventId: identity.eventId };
   }
 
   /** Path that the provider called. Override it behind a proxy that removes a prefix of the path. */
@@ -70,29 +82,43 @@ export class ExhibitorCallbackGuard extends RouteGuard {
   }
 
   /**
-   * The login failed: refused (`login_failed`), or the provider is slow or down (503, 504). It was logged before. By default throws the error, which
-   * is answered by its status. If it returns, it has sent the reply. May be async.
+   * The login has ended well, and its identity is kept: the place to create or update the user's row. If it throws, the identity is removed
+   * and its login ended, what was thrown is logged with its stack, and the callback fails with 500, or with the `HttpException` thrown.
    *
+   * @param identity that is `request.user`, with the `returnTo` of the login
    * @example
-   * protected override onLoginFailed(error: ExhibitorError, context: ExecutionContext): void {
-   *   const { eventId = '', returnTo = '/' } = this.getStartedLogin(context) ?? {};
-   *   this.redirect(context, `/login-failed?${new URLSearchParams({ code: error.code, eventId, returnTo })}`);
+   * protected override async onLoggedIn(_http: HttpContext, { issuer, subject, email }: ExhibitorIdentity): Promise<void> {
+   *   await this.users.upsert({ issuer, subject, email });
    * }
    */
-  protected onLoginFailed(error: ExhibitorError, _context: ExecutionContext): void | Promise<void> {
-    throw error;
-  }
+  protected onLoggedIn(_http: HttpContext, _identity: ExhibitorIdentity): void | Promise<void> {}
 
-  /** Answers 303 to a path or a URL, on Express and Fastify. Only for `onLoginFailed`. The URL must be ASCII. */
-  protected redirect(context: ExecutionContext, url: string): void {
-    RouteGuard.servicesOf(this).adapter.redirect(context.switchToHttp().getResponse(), 303, url);
+  /**
+   * The login failed: refused (`login_failed`), or the provider is slow or down (503, 504). It was logged before. By default throws the
+   * error, which is answered by its status. May end in `redirect`; if it returns, it has sent the reply.
+   *
+   * @example
+   * protected override async onLoginFailed(http: HttpContext, error: ExhibitorError): Promise<void> {
+   *   const { eventId = '', returnTo = '/' } = (await this.getStartedLogin(http)) ?? {};
+   *   const query = new URLSearchParams({ code: error.code, eventId, returnTo });
+   *   return this.redirect(http, `/login-failed?${query}`);
+   * }
+   */
+  protected onLoginFailed(_http: HttpContext, error: ExhibitorError): void | Promise<void> {
+    throw error;
   }
 
   /**
    * The login that this callback belongs to: its tenant, event and return address. `undefined` where the state matches none:
-   * the login was finished before, has expired, was replaced by newer ones, or never was. Only for `onLoginFailed`.
+   * the login was finished before, has expired, was replaced by newer ones, or never was. For `onLoginFailed`.
    */
-  protected getStartedLogin(context: ExecutionContext): StartedLogin | undefined {
-    return startedLogins.get(context);
+  protected getStartedLogin(http: HttpContext): StartedLogin | undefined | Promise<StartedLogin | undefined> {
+    return this.#started.get(http);
+  }
+
+  /** Not the address of this request, which has the code. @internal */
+  protected override async [TARGET](http: HttpContext) {
+    const { eventId, returnTo } = (await this.getStartedLogin(http)) ?? {};
+    return { eventId, returnTo };
   }
 }

@@ -4,7 +4,7 @@ import { throwError } from 'rxjs';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import type { ExhibitorRequest } from '../model/exhibitor-request.interface.js';
-import { ExhibitorGuardServices, requireServices } from './route-guard.js';
+import { ExhibitorGuardServices, requireServices } from './guard-services.js';
 
 /** Nest selects a filter by `instanceof`, which is true here for the errors of every copy of this package. */
 abstract class ErrorOfAnyCopy extends ExhibitorError {

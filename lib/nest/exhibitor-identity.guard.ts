@@ -1,24 +1,13 @@
 import { Injectable, type ExecutionContext } from '@nestjs/common';
 import type { ExhibitorErrorCode } from '../errors/error-codes.js';
-import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
-import { isNavigation } from '../browser/fetch-metadata.js';
 import type { HttpContext } from '../browser/http-context.js';
-import { safeReturnTo } from '../login/return-to.js';
+import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import { checkEventId } from '../model/path-parameters.js';
-import { setUser, type SessionState } from '../login/request-user.js';
-import {
-  declaredOn,
-  FIND_EVENT,
-  guardsOn,
-  keepResults,
-  resultsIn,
-  type Results,
-} from './execution-context.js';
-import { neverSettle, RouteGuard, textOf } from './route-guard.js';
-
-/** Replies depend on the user and must not be cached for others. A header that the handler sets replaces this one. */
-const HEADERS = Object.entries({ 'Cache-Control': 'private, no-store' });
+import { setUser } from '../login/request-user.js';
+import { declaredOn, FIND_EVENT, guardsOn, resultsIn, type Results } from './execution-context.js';
+import { nobody, noEvent } from './refusals.js';
+import { DECIDE, RouteGuard, SERVICES, TARGET, textOf } from './route-guard.js';
 
 /** `WWW-Authenticate` of refusals, where requests may carry a bearer token (RFC 6750 §3). */
 const CHALLENGES: Partial<Record<ExhibitorErrorCode, string>> = {
@@ -28,6 +17,9 @@ const CHALLENGES: Partial<Record<ExhibitorErrorCode, string>> = {
 
 /** Parameters of a route that name no event. */
 const OTHER_PARAMETERS = ['tenant', 'exhibitorId'];
+
+/** Who a request comes from. */
+export const WHO = Symbol('nestjs-exhibitor.who');
 
 /**
  * Requires a user who is logged in; for routes without an event. Sets `request.user`. 401 `unauthenticated` without an
@@ -40,40 +32,47 @@ const OTHER_PARAMETERS = ['tenant', 'exhibitorId'];
  */
 @Injectable()
 export class ExhibitorIdentityGuard extends RouteGuard {
-  /** Runs the steps of this guard; called by Nest. */
+  /** Runs the steps of this guard, unless the route is one of a login; called by Nest. */
   override canActivate(context: ExecutionContext): boolean | Promise<boolean> {
-    return ExhibitorIdentityGuard.enter(this, context, async (http) => {
-      const { results, session, isPublic } = await ExhibitorIdentityGuard.identify(this, http, context);
-      let event: Promise<string | undefined> | undefined;
-      results[FIND_EVENT] = () => (event ??= this.#findEvent(http, context, session, isPublic));
-      const before = resultsIn(context, http.request);
-      // An earlier ExhibitorGuard may have found more for this user.
-      const isSame = before?.identity === results.identity && before?.tenant === results.tenant;
-      keepResults(context, http.request, isSame ? { ...before, ...results } : results);
-    });
+    return this.#isExempt(context) || super.canActivate(context);
   }
 
-  /** Runs `decide`, unless the route is not for this guard. Static for the reason of {@link RouteGuard.run}. @internal */
-  static enter(
-    guard: ExhibitorIdentityGuard,
-    context: ExecutionContext,
-    decide: (http: HttpContext) => Promise<void>,
-  ): boolean | Promise<boolean> {
-    return isExempt(guard, context) || RouteGuard.run(guard, context, HEADERS, decide);
+  /** @internal */
+  protected override async [DECIDE](http: HttpContext): Promise<Results> {
+    const { session, user, tenant, isPublic } = await this[WHO](http);
+    let event: Promise<string | undefined> | undefined;
+    const found: Results = {
+      identity: user,
+      tenant,
+      [FIND_EVENT]: () => (event ??= this.#findEvent(http, session?.identity, isPublic)),
+    };
+    const before = resultsIn(http.context, http.request);
+    // An earlier ExhibitorGuard may have found more for this user.
+    return before?.identity === user && before?.tenant === tenant ? { ...before, ...found } : found;
   }
 
-  /** The `session` of a request, `undefined` for nobody, and the `results` for the decorators. @internal */
-  static async identify(guard: ExhibitorIdentityGuard, http: HttpContext, context: ExecutionContext) {
-    const isPublic = await guard.allowsAnonymous(context);
-    const tenant = await guard.getTenant(http, context);
-    const session = isPublic
-      ? await guard.#userOrNobody(http, tenant)
-      : ((await guard.getIdentity(http, tenant)) ?? (await guard.onNoIdentity(http)));
-    const results: Results =
-      session === undefined
-        ? { identity: undefined, tenant }
-        : { identity: setUser(http, session), tenant: session.tenant.key };
-    return { isPublic, session, results };
+  /**
+   * The user and the tenant of a request: `session` as it was checked, `user` as the object of this request, both `undefined` for
+   * nobody.
+   *
+   * @internal
+   */
+  protected async [WHO](http: HttpContext) {
+    // Replies depend on the user and must not be cached for others. A header that the handler sets replaces this one.
+    http.setHeader('Cache-Control', 'private, no-store');
+    const isPublic = (await this.allowsAnonymous(http)) === true;
+    const tenant = await this.getTenant(http);
+    const identity = isPublic
+      ? await this.#identityOrNobody(http, tenant)
+      : ((await this.getIdentity(http, tenant)) ?? (await this.onNoIdentity(http)));
+    if (identity !== undefined) {
+      const session = await this[SERVICES].sessionOf(http, identity);
+      return { session, user: setUser(http, session), tenant: session.tenant.key, isPublic };
+    }
+    if (!isPublic) {
+      throw nobody();
+    }
+    return { session: undefined, user: undefined, tenant, isPublic };
   }
 
   /**
@@ -82,23 +81,26 @@ export class ExhibitorIdentityGuard extends RouteGuard {
    * decorated.
    *
    * @example
-   * protected override allowsAnonymous(context: ExecutionContext): boolean | Promise<boolean> {
-   *   return context.getClass() === MetricsController || super.allowsAnonymous(context);
+   * protected override allowsAnonymous(http: HttpContext): boolean | Promise<boolean> {
+   *   return http.context.getClass() === MetricsController || super.allowsAnonymous(http);
    * }
    */
-  protected allowsAnonymous(context: ExecutionContext): boolean | Promise<boolean> {
+  protected allowsAnonymous({ context }: HttpContext): boolean | Promise<boolean> {
     const handler = context.getHandler();
     return (
-      declaredOn(handler) ?? (declaredOn(context.getClass()) === true && !isAmong(guardsOn(handler), this))
+      declaredOn(handler) ?? (declaredOn(context.getClass()) === true && !this.#isAmong(guardsOn(handler)))
     );
   }
 
-  /** The user of the request; `undefined` where there is none. An identity of another tenant does not count. */
+  /**
+   * The user of the request; `undefined` where there is none. By default an identity of another tenant does not count. One of your own
+   * names its tenant by `tenant`, and is neither compared with the request nor looked for among ended logins.
+   */
   protected getIdentity(
     http: HttpContext,
-    tenantKey: string | undefined,
-  ): SessionState | undefined | Promise<SessionState | undefined> {
-    return RouteGuard.servicesOf(this).reader.read(http, tenantKey);
+    tenant?: string,
+  ): ExhibitorIdentity | undefined | Promise<ExhibitorIdentity | undefined> {
+    return this[SERVICES].identityOf(http, tenant);
   }
 
   /**
@@ -107,21 +109,20 @@ export class ExhibitorIdentityGuard extends RouteGuard {
    * nor query is read. On a route with other parameters than `tenant` and `exhibitorId`, and in GraphQL, query and login do not count:
    * the handler may act on another event. The event of the login counts for GET and HEAD only: a link of any page may have started it.
    *
-   * @param session `undefined` where nobody is logged in
+   * @param identity `undefined` where nobody is logged in
    */
   protected getEvent(
     http: HttpContext,
-    context: ExecutionContext,
-    session: SessionState | undefined,
+    identity?: ExhibitorIdentity,
   ): string | undefined | Promise<string | undefined> {
-    const services = RouteGuard.servicesOf(this);
+    const services = this[SERVICES];
     const { method, params = {}, query } = http.request;
-    const isHttp = context.getType<string>() === 'http';
+    const isHttp = http.context.getType<string>() === 'http';
     const mayUseDefault = isHttp && Object.keys(params).every((name) => OTHER_PARAMETERS.includes(name));
     const isReading = method === 'GET' || method === 'HEAD';
-    const eventOfLogin = mayUseDefault && isReading ? session?.identity.eventId : undefined;
+    const eventOfLogin = mayUseDefault && isReading ? identity?.eventId : undefined;
     if (services.settings().resolveEvent !== undefined) {
-      return services.ask('resolveEvent', http, context).then((named) => named ?? eventOfLogin);
+      return services.ask('resolveEvent', http).then((named) => named ?? eventOfLogin);
     }
     if (isHttp && 'eventId' in params) {
       return textOf(params['eventId']);
@@ -132,61 +133,51 @@ export class ExhibitorIdentityGuard extends RouteGuard {
   }
 
   /**
-   * No user is logged in. By default throws 401 `unauthenticated`.
+   * No user is logged in. By default throws 401 `unauthenticated`; may return an identity instead.
    *
    * @example
    * protected override onNoIdentity(http: HttpContext): Promise<never> {
    *   return this.redirectToLogin(http, '/auth/login');
    * }
    */
-  protected onNoIdentity(_http: HttpContext): SessionState | Promise<SessionState> {
+  protected onNoIdentity(_http: HttpContext): ExhibitorIdentity | Promise<ExhibitorIdentity> {
     throw nobody();
   }
 
-  /**
-   * Leads a navigation of a browser to the login route, which then leads back: with `returnTo`, the address of this request, and
-   * its event. Any other request is refused with 401 `unauthenticated`: a script, a form, GraphQL. Only for `onNoIdentity`.
-   *
-   * @param path of the login route, `/auth/login`. It may have a query
-   */
-  protected async redirectToLogin(http: HttpContext, path: string): Promise<never> {
-    const { context } = http;
-    if (context?.getType<string>() !== 'http' || !isNavigation(http)) {
-      throw nobody();
+  protected override onFailure(http: HttpContext, error: unknown): never | Promise<never> {
+    const challenge = isExhibitorError(error) ? CHALLENGES[error.code] : undefined;
+    if (challenge !== undefined && this[SERVICES].settings().session.includes('bearer')) {
+      http.setHeader('WWW-Authenticate', challenge);
     }
-    const eventId = await this.getEvent(http, context, undefined);
-    const { pathname, search } = http.target;
-    const returnTo = safeReturnTo(`${pathname}${search}`);
-    const query = new URLSearchParams({
-      ...(eventId === undefined ? {} : { eventId }),
-      ...(returnTo === undefined ? {} : { returnTo }),
-    });
-    http.redirect(`${path}${path.includes('?') ? '&' : '?'}${query}`);
-    return neverSettle();
+    return super.onFailure(http, error);
+  }
+
+  /** @internal */
+  protected override async [TARGET](http: HttpContext) {
+    return { ...(await super[TARGET](http)), eventId: await this.getEvent(http) };
   }
 
   /** The event for `@CurrentEvent()`. An identity alone needs none, so that it is looked for when a handler asks for it. */
   async #findEvent(
     http: HttpContext,
-    context: ExecutionContext,
-    session: SessionState | undefined,
+    identity: ExhibitorIdentity | undefined,
     isPublic: boolean,
   ): Promise<string | undefined> {
     try {
-      const named = await this.getEvent(http, context, session);
-      if (named !== undefined || isPublic) {
-        return named === undefined ? undefined : checkEventId(named);
+      const named = await this.getEvent(http, identity);
+      if (named === undefined && !isPublic) {
+        throw noEvent(identity?.tenant);
       }
       throw noEvent(session);
     } catch (error) {
-      return await this.onFailure(error, http);
+      return await this.onFailure(http, error);
     }
   }
 
   /** A refused token counts as nobody, as a cookie that does not open. */
-  async #userOrNobody(http: HttpContext, tenantKey: string | undefined): Promise<SessionState | undefined> {
+  async #identityOrNobody(http: HttpContext, tenant?: string): Promise<ExhibitorIdentity | undefined> {
     try {
-      return (await this.getIdentity(http, tenantKey)) ?? undefined;
+      return (await this.getIdentity(http, tenant)) ?? undefined;
     } catch (error) {
       if (isExhibitorError(error) && error.code === 'login_failed') {
         return undefined;
@@ -195,43 +186,24 @@ export class ExhibitorIdentityGuard extends RouteGuard {
     }
   }
 
-  protected override onFailure(error: unknown, http: HttpContext): never | Promise<never> {
-    const challenge = isExhibitorError(error) ? CHALLENGES[error.code] : undefined;
-    if (challenge !== undefined && RouteGuard.servicesOf(this).settings().session.includes('bearer')) {
-      http.setHeader('WWW-Authenticate', challenge);
-    }
-    return super.onFailure(error, http);
+  /**
+   * A global guard leaves the routes of login and logout to their own guards, else nobody could log in where a user is required, nor log
+   * out while lookups fail. `@AllowAnonymous(false)` on the handler wins over that. A guard in `@UseGuards` of the route is not global.
+   */
+  #isExempt(context: ExecutionContext): boolean {
+    const handler = context.getHandler();
+    const ofRoute = [...guardsOn(handler), ...guardsOn(context.getClass())];
+    return ofRoute.some(isGuardOfLogins) && declaredOn(handler) !== false && !this.#isAmong(ofRoute);
+  }
+
+  /** True where this guard is one of those in a `@UseGuards`, which have classes and instances. */
+  #isAmong(guards: readonly unknown[]): boolean {
+    return guards.some((one) => one === this || one === this.constructor);
   }
 }
 
-/** The request names no event. */
-export const noEvent = (session?: SessionState): ExhibitorError =>
-  new ExhibitorError('event_required', 'the request names no event', { tenant: session?.tenant.key });
-
-function nobody(): ExhibitorError {
-  return new ExhibitorError('unauthenticated', 'nobody is logged in');
-}
-
-/**
- * A global guard leaves the routes of login and logout to their own guards, else nobody could log in where a user is required, nor log
- * out while lookups fail. `@AllowAnonymous(false)` on the handler wins over that. A guard in `@UseGuards` of the route is not global.
- */
-function isExempt(guard: ExhibitorIdentityGuard, context: ExecutionContext): boolean {
-  const handler = context.getHandler();
-  const ofRoute = [...guardsOn(handler), ...guardsOn(context.getClass())];
-  return ofRoute.some(isGuardOfLogins) && declaredOn(handler) !== false && !isAmong(ofRoute, guard);
-}
-
-/** True where this guard is one of those in a `@UseGuards`, which have classes and instances. */
-function isAmong(guards: readonly unknown[], guard: object): boolean {
-  return guards.some((one) => one === guard || one === guard.constructor);
-}
-
-/**
- * True for our guards of login, callback and logouts: for a class or an instance. The method `allowsAnonymous` tells the others, since
- * `ExhibitorIdentityGuard.prototype` is no instance of its own class.
- */
+/** True for our guards of login, callback and logouts: for a class or an instance in a `@UseGuards`. */
 function isGuardOfLogins(guard: unknown): boolean {
   const prototype: unknown = typeof guard === 'function' ? guard.prototype : guard;
-  return prototype instanceof RouteGuard && !('allowsAnonymous' in prototype);
+  return prototype instanceof RouteGuard && !(WHO in prototype);
 }

@@ -1,7 +1,7 @@
-import { Injectable, type ExecutionContext } from '@nestjs/common';
+import { Injectable } from '@nestjs/common';
 import type { HttpContext } from '../browser/http-context.js';
 import type { LoginParameters } from '../login/authorization-request.js';
-import { neverSettle, RouteGuard, textOf } from './route-guard.js';
+import { DECIDE, requirePerson, RouteGuard, SERVICES, textOf } from './route-guard.js';
 
 /**
  * Redirects the browser to the identity provider. `returnTo` is read from the query (a path of this origin, else it is
@@ -14,18 +14,16 @@ import { neverSettle, RouteGuard, textOf } from './route-guard.js';
  */
 @Injectable()
 export class ExhibitorLoginGuard extends RouteGuard {
-  /** Redirects to the provider; called by Nest. */
-  override canActivate(context: ExecutionContext): boolean | Promise<boolean> {
-    return RouteGuard.runLogin(this, context, async (http) => {
-      const tenant = await this.getTenant(http, context);
-      const url = await RouteGuard.servicesOf(this).login.start(http, tenant, async () => ({
-        eventId: await this.getEvent(http, context),
-        returnTo: await this.getReturnTo(http),
-        parameters: await this.getLoginParameters(context),
-      }));
-      http.redirect(url);
-      return neverSettle();
-    });
+  /** @internal */
+  protected override async [DECIDE](http: HttpContext): Promise<never> {
+    await requirePerson(http);
+    const tenant = await this.getTenant(http);
+    const url = await this[SERVICES].login.start(http, tenant, async () => ({
+      eventId: await this.getEvent(http),
+      returnTo: await this.getReturnTo(http),
+      parameters: await this.getLoginParameters(http),
+    }));
+    return this.redirect(http, url);
   }
 
   /**
@@ -33,16 +31,13 @@ export class ExhibitorLoginGuard extends RouteGuard {
    * `resolveEvent` the query, where `redirectToLogin` puts the event of the request, else what it answers. A forged event does no harm:
    * each guarded request checks its own.
    */
-  protected getEvent(
-    http: HttpContext,
-    context: ExecutionContext,
-  ): string | undefined | Promise<string | undefined> {
-    const services = RouteGuard.servicesOf(this);
+  protected getEvent(http: HttpContext): string | undefined | Promise<string | undefined> {
+    const services = this[SERVICES];
     const { params, query } = http.request;
     const inQuery = textOf(query?.['eventId']);
     return services.settings().resolveEvent === undefined
       ? (textOf(params?.['eventId']) ?? inQuery)
-      : (inQuery ?? services.ask('resolveEvent', http, context));
+      : (inQuery ?? services.ask('resolveEvent', http));
   }
 
   /** Where to go after the login. Anything but a path of this origin is dropped. */
@@ -56,13 +51,12 @@ export class ExhibitorLoginGuard extends RouteGuard {
    * check `auth_time` and `acr` in `identity.claims`. `maxAge` is enforced at the callback.
    *
    * @example
-   * protected override getLoginParameters(context: ExecutionContext): LoginParameters {
-   *   const { query } = context.switchToHttp().getRequest<Request>();
-   *   return query['switch'] === undefined ? {} : { prompt: 'login' };
+   * protected override getLoginParameters({ request }: HttpContext): LoginParameters {
+   *   return request.query['switch'] === undefined ? {} : { prompt: 'login' };
    * }
    */
   protected getLoginParameters(
-    _context: ExecutionContext,
+    _http: HttpContext,
   ): LoginParameters | undefined | Promise<LoginParameters | undefined> {
     return undefined;
   }

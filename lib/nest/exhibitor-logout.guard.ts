@@ -1,7 +1,7 @@
-import { Injectable, type ExecutionContext } from '@nestjs/common';
+import { Injectable } from '@nestjs/common';
 import type { HttpContext } from '../browser/http-context.js';
 import { callPassport } from '../login/request-user.js';
-import { LOGIN_HEADERS, neverSettle, RouteGuard } from './route-guard.js';
+import { DECIDE, neverSettle, RouteGuard, SERVICES, setLoginHeaders } from './route-guard.js';
 
 /**
  * Removes identity and selections, ends the login, then runs the handler. Where `login.endSession` is set and the request brings an
@@ -14,16 +14,14 @@ import { LOGIN_HEADERS, neverSettle, RouteGuard } from './route-guard.js';
  */
 @Injectable()
 export class ExhibitorLogoutGuard extends RouteGuard {
-  /** Logs the user out; called by Nest. */
-  override canActivate(context: ExecutionContext): boolean | Promise<boolean> {
-    return RouteGuard.run(this, context, LOGIN_HEADERS, async (http) => {
-      const { logout } = RouteGuard.servicesOf(this);
-      const endSessionUrl = await logout.end(http, () => this.removeIdentity(http));
-      if (endSessionUrl !== undefined) {
-        http.redirect(endSessionUrl, 303);
-        await neverSettle();
-      }
-    });
+  /** @internal */
+  protected override async [DECIDE](http: HttpContext): Promise<undefined> {
+    setLoginHeaders(http);
+    const endSessionUrl = await this[SERVICES].logout.end(http, () => this.removeIdentity(http));
+    if (endSessionUrl !== undefined) {
+      http.redirect(endSessionUrl, 303);
+      await neverSettle();
+    }
   }
 
   /**

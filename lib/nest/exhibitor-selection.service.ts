@@ -5,8 +5,8 @@ import { isCrossSiteRequest } from '../browser/fetch-metadata.js';
 import type { Exhibitor, ExhibitorRequest } from '../model/exhibitor-request.interface.js';
 import { sessionOf } from '../login/request-user.js';
 import { requestPairOf, resultsIn } from './execution-context.js';
-import { noEvent } from './exhibitor-identity.guard.js';
-import { ExhibitorGuardServices, requireServices } from './route-guard.js';
+import { noEvent, nobody } from './refusals.js';
+import { ExhibitorGuardServices, requireServices } from './guard-services.js';
 
 const NAME = 'ExhibitorSelection';
 
@@ -69,10 +69,10 @@ export class ExhibitorSelection<T = Exhibitor> {
     const { identity, eventId, exhibitors } = found;
     const session = sessionOf(request, identity);
     if (session === undefined) {
-      throw new ExhibitorError('unauthenticated', 'nobody is logged in');
+      throw nobody();
     }
     if (eventId === undefined) {
-      throw noEvent(session);
+      throw noEvent(session.tenant.key);
     }
     const { trustedOrigins } = this.#services.settings();
     if (isCrossSiteRequest(http, session.tenant.login?.redirectUri, trustedOrigins)) {

@@ -1,12 +1,12 @@
-import { Injectable, type ExecutionContext } from '@nestjs/common';
-import { ExhibitorError } from '../errors/exhibitor.error.js';
+import { Injectable } from '@nestjs/common';
 import { lookupOptions } from '../exhibitors/call-options.schema.js';
 import type { HttpContext } from '../browser/http-context.js';
+import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import { checkEventId } from '../model/path-parameters.js';
-import type { SessionState } from '../login/request-user.js';
-import { ExhibitorIdentityGuard, noEvent } from './exhibitor-identity.guard.js';
-import { keepResults } from './execution-context.js';
-import { RouteGuard, textOf } from './route-guard.js';
+import { ExhibitorIdentityGuard, WHO } from './exhibitor-identity.guard.js';
+import { isOfOneExhibitor, type Results } from './execution-context.js';
+import { noEvent, noExhibitor, notSelected } from './refusals.js';
+import { DECIDE, SERVICES, textOf } from './route-guard.js';
 
 /**
  * Finds the exhibitors of the user for the event of the request, and sets `request.exhibitors` and
@@ -19,69 +19,66 @@ import { RouteGuard, textOf } from './route-guard.js';
  */
 @Injectable()
 export class ExhibitorGuard extends ExhibitorIdentityGuard {
-  /** Runs the steps of this guard; called by Nest. */
-  override canActivate(context: ExecutionContext): boolean | Promise<boolean> {
-    return ExhibitorIdentityGuard.enter(this, context, (http) => this.#decide(http, context));
-  }
-
-  async #decide(http: HttpContext, context: ExecutionContext): Promise<void> {
-    const { session, results, isPublic } = await ExhibitorIdentityGuard.identify(this, http, context);
-    const namedEvent = await this.getEvent(http, context, session);
+  /** Who, of which tenant; which event, which exhibitors, which one. @internal */
+  protected override async [DECIDE](http: HttpContext): Promise<Results> {
+    const { session, user, tenant, isPublic } = await this[WHO](http);
+    const namedEvent = await this.getEvent(http, session?.identity);
     if (session === undefined || (isPublic && namedEvent === undefined)) {
-      // Without a session the route is public: on others `identify` has thrown 401.
-      results.eventId = namedEvent === undefined ? undefined : checkEventId(namedEvent);
-      results.exhibitors = [];
-      results.exhibitor = undefined;
-      keepResults(context, http.request, results);
-      return;
+      const eventId = namedEvent === undefined ? undefined : checkEventId(namedEvent);
+      return { identity: user, tenant, eventId, exhibitors: [], exhibitor: undefined };
     }
-    const eventId = checkEventId(namedEvent ?? (await this.onNoEvent(session)));
-    const exhibitors = await this.getExhibitors(session, eventId, http);
+    const { identity } = session;
+    const eventId = checkEventId(namedEvent ?? (await this.onNoEvent(http, identity)));
+    const exhibitors = await this.getExhibitors(http, identity, eventId);
     if (exhibitors.length === 0 && !isPublic) {
-      await this.onNoExhibitor(session, eventId);
+      await this.onNoExhibitor(http, identity, eventId);
     }
-    const services = RouteGuard.servicesOf(this);
-    const named = await this.#namedExhibitor(http, context);
+    const { lookups, selections } = this[SERVICES];
+    const named = await this.#namedExhibitor(http);
     const exhibitor =
       named === undefined && exhibitors.length === 1
         ? exhibitors[0]
-        : services.ownOf(exhibitors, named ?? services.selections.read(http, session, eventId));
-    if (exhibitor === undefined && named !== undefined && !isPublic) {
-      throw new ExhibitorError('no_exhibitor', 'this exhibitor is not one of yours at this event', {
-        tenant: session.tenant.key,
-      });
+        : this[SERVICES].ownOf(exhibitors, named ?? selections.read(http, session, eventId));
+    const found: Results = { identity: user, tenant, eventId, exhibitors };
+    if (exhibitor !== undefined) {
+      return { ...found, exhibitor, exhibitorId: lookups.idOf(exhibitor) };
     }
-    results.eventId = eventId;
-    results.exhibitors = exhibitors;
-    // Without this member `@CurrentExhibitor()` answers 409: none was chosen of several, or there is none.
-    if (isPublic || exhibitor !== undefined) {
-      results.exhibitor = exhibitor;
-      results.exhibitorId = exhibitor === undefined ? undefined : services.lookups.idOf(exhibitor);
+    if (named !== undefined && !isPublic) {
+      throw noExhibitor('this exhibitor is not one of yours at this event', identity.tenant);
     }
-    keepResults(context, http.request, results);
+    const mustChoose = !isPublic && exhibitors.length > 1 && isOfOneExhibitor(http.context);
+    if (mustChoose) {
+      await this.onNotSelected(http, identity, eventId);
+    }
+    // Without the member `exhibitor`, `@CurrentExhibitor()` answers 409: it was not asked for here, or there is none to choose.
+    return isPublic || mustChoose ? { ...found, exhibitor: undefined } : found;
   }
 
   /** Id of the exhibitor that the request is about, where it names one. */
-  #namedExhibitor(
-    http: HttpContext,
-    context: ExecutionContext,
-  ): string | undefined | Promise<string | undefined> {
-    const services = RouteGuard.servicesOf(this);
-    return services.settings().resolveExhibitor === undefined
+  #namedExhibitor(http: HttpContext): string | undefined | Promise<string | undefined> {
+    return this[SERVICES].settings().resolveExhibitor === undefined
       ? textOf(http.request.params?.['exhibitorId'])
-      : services.ask('resolveExhibitor', http, context);
+      : this[SERVICES].ask('resolveExhibitor', http);
   }
 
-  /** The exhibitors of the user at the event: a cached lookup. An override may read the request, `http`. */
+  /** The exhibitors of the user at the event: by default a cached lookup by the contact e-mail of the identity. */
   protected getExhibitors(
-    session: SessionState,
+    http: HttpContext,
+    identity: ExhibitorIdentity,
     eventId: string,
-    _http?: HttpContext,
   ): readonly unknown[] | Promise<readonly unknown[]> {
-    const { calls, lookups } = RouteGuard.servicesOf(this);
+    return this.#lookUp(http, identity, eventId);
+  }
+
+  async #lookUp(
+    http: HttpContext,
+    identity: ExhibitorIdentity,
+    eventId: string,
+  ): Promise<readonly unknown[]> {
+    const { calls, lookups } = this[SERVICES];
     // The tenant that was checked, since a source may give its key to another customer meanwhile.
-    const { tenant } = session;
-    const contactEmail = session.identity.email;
+    const { tenant } = await this[SERVICES].sessionOf(http, identity);
+    const contactEmail = identity.email;
     const subject = { tenant, eventId, contactEmail };
     const remembered = lookups.remembered(subject);
     if (remembered !== undefined) {
@@ -92,18 +89,37 @@ export class ExhibitorGuard extends ExhibitorIdentityGuard {
     return calls.within(tenant, {}, (deadline) => lookups.find(subject, deadline));
   }
 
-  /** The request names no event. By default throws 400 `event_required`; may answer an event id instead. */
-  protected onNoEvent(session: SessionState): string | Promise<string> {
-    throw noEvent(session);
+  /** The request names no event. By default throws 400 `event_required`; may return an event id instead. */
+  protected onNoEvent(_http: HttpContext, identity: ExhibitorIdentity): string | Promise<string> {
+    throw noEvent(identity.tenant);
   }
 
   /**
    * The user has no exhibitor at the event. By default throws 403 `no_exhibitor`. If it returns, the handler runs, unless the request
    * names an exhibitor.
+   *
+   * @example
+   * protected override onNoExhibitor(http: HttpContext): Promise<never> {
+   *   return this.redirect(http, '/become-an-exhibitor');
+   * }
    */
-  protected onNoExhibitor(session: SessionState, _eventId: string): void | Promise<void> {
-    throw new ExhibitorError('no_exhibitor', 'you have no exhibitor at this event', {
-      tenant: session.tenant.key,
-    });
+  protected onNoExhibitor(
+    _http: HttpContext,
+    identity: ExhibitorIdentity,
+    _eventId: string,
+  ): void | Promise<void> {
+    throw noExhibitor('you have no exhibitor at this event', identity.tenant);
+  }
+
+  /**
+   * The user has several exhibitors at the event and has chosen none, and the handler has `@CurrentExhibitor()`. By default throws 409
+   * `exhibitor_not_selected`. If it returns, the handler runs, and gets `undefined`.
+   */
+  protected onNotSelected(
+    _http: HttpContext,
+    identity: ExhibitorIdentity,
+    _eventId: string,
+  ): void | Promise<void> {
+    throw notSelected(identity.tenant);
   }
 }

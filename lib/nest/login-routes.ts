@@ -22,7 +22,7 @@ import { ExhibitorCallbackGuard } from './exhibitor-callback.guard.js';
 import { ExhibitorIdentityGuard } from './exhibitor-identity.guard.js';
 import { ExhibitorLoginGuard } from './exhibitor-login.guard.js';
 import { ExhibitorLogoutGuard } from './exhibitor-logout.guard.js';
-import { RouteGuard } from './route-guard.js';
+import { DECIDE, RouteGuard } from './route-guard.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../config/check-options.js';
 import { hasBrowser } from '../config/option-rules.js';
@@ -46,9 +46,7 @@ const PATH = /^\/?((:[a-z_]\w*|[\w~-][\w.~-]*)(\/|$))+$/i;
 
 /** Leaves `me` to the guard after it: a global one might require an event, look exhibitors up, or redirect to the login. */
 class ExemptFromGlobalGuards extends RouteGuard {
-  override canActivate(): boolean {
-    return true;
-  }
+  protected override async [DECIDE](): Promise<undefined> {}
 }
 
 /**

@@ -1,146 +1,30 @@
-import {
-  Inject,
-  Injectable,
-  Optional,
-  type CanActivate,
-  type ExecutionContext,
-  type HttpException,
-} from '@nestjs/common';
-import { HttpAdapterHost, type AbstractHttpAdapter } from '@nestjs/core';
+import { Inject, Injectable, Optional, type CanActivate, type ExecutionContext } from '@nestjs/common';
 import { ConfigurationError } from '../errors/configuration.error.js';
-import type { ExhibitorError } from '../errors/exhibitor.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
-import { CallRunner } from '../exhibitors/call-runner.service.js';
-import { ExhibitorLookups } from '../exhibitors/lookups/exhibitor-lookups.service.js';
-import { isWithoutUser } from '../browser/fetch-metadata.js';
-import { HttpContext } from '../browser/http-context.js';
-import { LoginService } from '../login/login.service.js';
-import { LogoutService } from '../login/logout.service.js';
+import { isNavigation, isWithoutUser } from '../browser/fetch-metadata.js';
+import type { HttpContext } from '../browser/http-context.js';
+import { safeReturnTo } from '../login/return-to.js';
 import type { ExhibitorRequest } from '../model/exhibitor-request.interface.js';
-import { CHECKED_OPTIONS, type CheckedOptions } from '../config/check-options.js';
-import type { ExhibitorSettings } from '../config/exhibitor-settings.js';
-import { unnamedEvent } from '../config/problems/host-problems.js';
-import { ProblemLog } from '../config/problems/problem-log.service.js';
-import { IdentityReader } from '../login/identity-reader.service.js';
-import { SelectionCookie } from '../login/selection-cookie.service.js';
-import { TenantRegistry } from '../config/tenant-registry.service.js';
-import { requestPairOf } from './execution-context.js';
-import { toHttpException } from './to-http-exception.js';
+import { browserLoginOf } from '../config/tenant.js';
+import { keepResults, requestPairOf, type Results } from './execution-context.js';
+import { ExhibitorGuardServices, requireServices } from './guard-services.js';
+import { nobody } from './refusals.js';
 
-/**
- * The services of {@link ExhibitorModule} that guards, filter and selection need. Opaque: a subclass of a guard only passes it
- * on to `super`.
- *
- * @example
- * constructor(
- *   @Optional() @Inject(ExhibitorGuardServices) services: ExhibitorGuardServices,
- *   @Inject(AuditLog) private readonly audit: AuditLog,
- * ) {
- *   super(services);
- * }
- */
-@Injectable()
-export class ExhibitorGuardServices {
-  readonly #settings: ExhibitorSettings;
+// Symbols, so that no member of a host's subclass replaces one by accident: the guard would then let every request pass.
 
-  /** @internal */
-  constructor(
-    @Inject(HttpAdapterHost) private readonly adapterHost: HttpAdapterHost,
-    @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
-    /** @internal */
-    @Inject(TenantRegistry) readonly tenants: TenantRegistry,
-    /** @internal */
-    @Inject(CallRunner) readonly calls: CallRunner,
-    /** @internal */
-    @Inject(ExhibitorLookups) readonly lookups: ExhibitorLookups,
-    /** @internal */
-    @Inject(IdentityReader) readonly reader: IdentityReader,
-    /** @internal */
-    @Inject(SelectionCookie) readonly selections: SelectionCookie,
-    /** @internal */
-    @Inject(LoginService) readonly login: LoginService,
-    /** @internal */
-    @Inject(LogoutService) readonly logout: LogoutService,
-    /** @internal */
-    @Inject(ProblemLog) readonly log: ProblemLog,
-  ) {
-    this.#settings = settings;
-  }
+/** What a guard does for a request: throws, answers the request itself and never settles, or returns what it has found. */
+export const DECIDE = Symbol('nestjs-exhibitor.decide');
+export const SERVICES = Symbol('nestjs-exhibitor.services');
+/** What the login is for that a request is led to. */
+export const TARGET = Symbol('nestjs-exhibitor.target');
 
-  /** A method, since `util.inspect` shows what getters answer, here secrets. @internal */
-  settings(): ExhibitorSettings {
-    return this.#settings;
-  }
-
-  /** @internal */
-  get adapter(): AbstractHttpAdapter {
-    return this.adapterHost.httpAdapter;
-  }
-
-  /** @internal */
-  httpOf(request: ExhibitorRequest, response: unknown, context?: ExecutionContext): HttpContext {
-    return new HttpContext(request, response, this.adapter, context);
-  }
-
-  /** What a function of the host answers. Ids from a database are often numbers, which are refused. @internal */
-  async ask(
-    option: 'resolveTenant' | 'resolveEvent' | 'resolveExhibitor',
-    { request }: HttpContext,
-    context: ExecutionContext,
-  ): Promise<string | undefined> {
-    const asked = async (): Promise<unknown> => this.#settings[option]?.(request, context);
-    const answer = await asked().catch((error: unknown) => {
-      // It may throw one of ours, such as `unknown_tenant`.
-      throw isExhibitorError(error)
-        ? error
-        : this.log.hostError({ option }, error, 'configuration_invalid', `${option} failed`);
-    });
-    if (answer === undefined || answer === null || typeof answer === 'string') {
-      return answer ?? undefined;
-    }
-    const expected = `must answer a string or undefined, not ${typeof answer}`;
-    throw new ConfigurationError([{ path: option, expected }]);
-  }
-
-  /** The reply for an error. A mistake of the host is logged. @internal */
-  exceptionFor(error: ExhibitorError, http?: HttpContext): HttpException {
-    this.log.reportMistake(error);
-    const route = error.code === 'event_required' ? http?.context : undefined;
-    if (route !== undefined) {
-      const problem = unnamedEvent(route.getClass().name, route.getHandler().name);
-      this.log.report(this.tenants.peek(error.tenant ?? ''), problem);
-    }
-    return toHttpException(error, http);
-  }
-
-  /** The one with this id of the user's own exhibitors. @internal */
-  ownOf<T>(exhibitors: readonly T[], id: string | undefined): T | undefined {
-    return id === undefined ? undefined : exhibitors.find((one) => this.lookups.idOf(one) === id);
-  }
+/** Query of the login route. */
+interface RedirectTarget {
+  eventId?: string | undefined;
+  returnTo?: string | undefined;
 }
 
-/** The services, where the module of the controller can inject them. @internal */
-export function requireServices(
-  services: ExhibitorGuardServices | undefined,
-  caller: string,
-): ExhibitorGuardServices {
-  if (services !== undefined) {
-    return services;
-  }
-  throw new Error(
-    `${caller} cannot find its services: import ExhibitorModule in the module of the controller, or once in the root module with ` +
-      'isGlobal: true. Where it is imported, the constructor was called without them: write super(services) in a subclass, and ' +
-      `new ${caller}(app.get(ExhibitorGuardServices)) for a guard made by hand`,
-  );
-}
-
-/** Headers of the login routes: no cache, and no referrer, since the address of a callback contains the code. */
-export const LOGIN_HEADERS = Object.entries({
-  'Cache-Control': 'no-store',
-  'Referrer-Policy': 'no-referrer',
-});
-
-/** Common steps of all guards. Every step may be overridden and may answer a promise. */
+/** Common steps of all guards. Every step may be overridden; all but the first two may return a promise. */
 @Injectable()
 export abstract class RouteGuard implements CanActivate {
   readonly #services: ExhibitorGuardServices;
@@ -149,59 +33,39 @@ export abstract class RouteGuard implements CanActivate {
     this.#services = requireServices(services, new.target.name);
   }
 
-  abstract canActivate(context: ExecutionContext): boolean | Promise<boolean>;
-
-  // Static, so that no member of a host's subclass replaces one by accident: the guard would then let every request pass.
   /** @internal */
-  static servicesOf(guard: RouteGuard): ExhibitorGuardServices {
-    return guard.#services;
+  protected abstract [DECIDE](http: HttpContext): Promise<Results | undefined>;
+
+  /** A getter, so that no log of a guard shows them. @internal */
+  protected get [SERVICES](): ExhibitorGuardServices {
+    return this.#services;
   }
 
-  /** Sets the headers of the route and lets the request pass, unless `decide` throws, which `onFailure` answers. @internal */
-  static async run(
-    guard: RouteGuard,
-    context: ExecutionContext,
-    headers: readonly [name: string, value: string][],
-    decide: (http: HttpContext) => Promise<void>,
-  ): Promise<boolean> {
-    const request = await guard.getRequest(context);
-    const given = guard.getResponse(context);
-    // Fastify's reply is thenable: to await it would wait until it is sent.
-    const response = given instanceof Promise ? await given : given;
-    const http = guard.#services.httpOf(request, response, context);
-    for (const [name, value] of headers) {
-      http.setHeader(name, value);
-    }
+  /** Runs the steps of this guard; called by Nest. */
+  canActivate(context: ExecutionContext): boolean | Promise<boolean> {
+    const http = this.#services.httpOf(this.getRequest(context), this.getResponse(context), context);
+    return this.#run(http);
+  }
+
+  async #run(http: HttpContext): Promise<boolean> {
     try {
-      await decide(http);
+      const results = await this[DECIDE](http);
+      if (results !== undefined) {
+        keepResults(http, results);
+      }
       return true;
     } catch (error) {
-      return await guard.onFailure(error, http);
+      await this.onFailure(http, error);
+      return false;
     }
-  }
-
-  /** As {@link run}, for the start and the end of a login, which a request without a user must neither begin nor spend. @internal */
-  static runLogin(
-    guard: RouteGuard,
-    context: ExecutionContext,
-    decide: (http: HttpContext) => Promise<void>,
-  ): Promise<boolean> {
-    return RouteGuard.run(guard, context, LOGIN_HEADERS, (http) => {
-      if (!isWithoutUser(http)) {
-        return decide(http);
-      }
-      // Browsers keep each 2xx of a page that they load ahead: the click that follows a kept 204 does nothing.
-      http.reply(http.request.method === 'HEAD' ? 204 : 503);
-      return neverSettle();
-    });
   }
 
   /** The request of Nest's context, HTTP or GraphQL. */
-  protected getRequest(context: ExecutionContext): ExhibitorRequest | Promise<ExhibitorRequest> {
+  protected getRequest(context: ExecutionContext): ExhibitorRequest {
     return requestPairOf(context, this.constructor.name).request;
   }
 
-  /** The response of Nest's context. On Fastify it must not be returned from an async function: a reply is thenable. */
+  /** The response of Nest's context. Never a promise: Fastify's reply is thenable, and to await it would wait until it is sent. */
   protected getResponse(context: ExecutionContext): unknown {
     return requestPairOf(context, this.constructor.name).response;
   }
@@ -210,18 +74,15 @@ export abstract class RouteGuard implements CanActivate {
    * Key of the tenant: that of `resolveTenant`, else of the only tenant; `undefined` leaves it to the identity, and fails with
    * `tenant_required` where a login starts. The callback and the logout of a user take theirs from the cookies.
    */
-  protected getTenant(
-    http: HttpContext,
-    context: ExecutionContext,
-  ): string | undefined | Promise<string | undefined> {
+  protected getTenant(http: HttpContext): string | undefined | Promise<string | undefined> {
     return this.#services.settings().resolveTenant === undefined
       ? this.#services.tenants.onlyKey
-      : this.#namedTenant(http, context);
+      : this.#namedTenant(http);
   }
 
-  async #namedTenant(http: HttpContext, context: ExecutionContext): Promise<string | undefined> {
+  async #namedTenant(http: HttpContext): Promise<string | undefined> {
     const { tenants } = this.#services;
-    const named = await this.#services.ask('resolveTenant', http, context);
+    const named = await this.#services.ask('resolveTenant', http);
     if (named === undefined) {
       return tenants.onlyKey;
     }
@@ -231,11 +92,79 @@ export abstract class RouteGuard implements CanActivate {
   }
 
   /** Throws the reply for an {@link ExhibitorError}, by its code. Other errors are thrown as they are. */
-  protected onFailure(error: unknown, http: HttpContext): never | Promise<never> {
-    if (!isExhibitorError(error)) {
-      throw error;
+  protected onFailure(http: HttpContext, error: unknown): never | Promise<never> {
+    throw isExhibitorError(error) ? this.#services.exceptionFor(error, http, http.context) : error;
+  }
+
+  /**
+   * Answers the request by a redirect, 302 to a GET and else 303, and never settles, so that nothing of the route runs. For steps that
+   * end in it. Over HTTP only.
+   *
+   * @param url a path or a URL, in ASCII
+   * @example
+   * protected override onNoExhibitor(http: HttpContext): Promise<never> {
+   *   return this.redirect(http, '/welcome');
+   * }
+   */
+  protected async redirect(http: HttpContext, url: string): Promise<never> {
+    if (http.context.getType<string>() !== 'http') {
+      throw new Error(`${this.constructor.name} can redirect requests over HTTP only`);
     }
-    throw this.#services.exceptionFor(error, http);
+    http.redirect(url, http.request.method === 'GET' ? 302 : 303);
+    return neverSettle();
+  }
+
+  /**
+   * Leads a navigation of a browser to the login route, which then leads back: with `returnTo`, the address of this request, and
+   * its event; at the callback, with those of the login that failed. Any other request is refused with 401 `unauthenticated`: a script,
+   * a form, GraphQL.
+   *
+   * @param path of the login route, `/auth/login`. It may have a query. Default: that of `routes`; `configuration_invalid` without them
+   */
+  protected async redirectToLogin(http: HttpContext, path?: string): Promise<never> {
+    const login = path ?? (await this.#loginPath(http));
+    if (http.context.getType<string>() !== 'http' || !isNavigation(http)) {
+      throw nobody();
+    }
+    const { eventId, returnTo } = await this[TARGET](http);
+    const query = new URLSearchParams({
+      ...(eventId === undefined ? {} : { eventId }),
+      ...(returnTo === undefined ? {} : { returnTo }),
+    });
+    return this.redirect(http, `${login}${login.includes('?') ? '&' : '?'}${query}`);
+  }
+
+  /** Beside the callback of the tenant, which is at its `redirectUri`, also behind a proxy that changes paths. */
+  async #loginPath(http: HttpContext): Promise<string> {
+    const { hasLoginRoutes, tenants } = this.#services;
+    if (!hasLoginRoutes) {
+      const expected = 'must be set, or redirectToLogin be called with the path of the login route';
+      throw new ConfigurationError([{ path: 'routes', expected }]);
+    }
+    const { redirectUri } = browserLoginOf(await tenants.resolve(await this.getTenant(http)));
+    return new URL(redirectUri).pathname.replace(/[^/]*\/?$/, 'login');
+  }
+
+  /** @internal */
+  protected async [TARGET](http: HttpContext): Promise<RedirectTarget> {
+    const { pathname, search } = http.target;
+    return { returnTo: safeReturnTo(`${pathname}${search}`) };
+  }
+}
+
+/** Sets the headers of the login routes: no cache, and no referrer, since the address of a callback contains the code. */
+export function setLoginHeaders(http: HttpContext): void {
+  http.setHeader('Cache-Control', 'no-store');
+  http.setHeader('Referrer-Policy', 'no-referrer');
+}
+
+/** For the start and the end of a login, which a request without a user must neither begin nor spend: it is answered here. */
+export async function requirePerson(http: HttpContext): Promise<void> {
+  setLoginHeaders(http);
+  if (isWithoutUser(http)) {
+    // Browsers keep each 2xx of a page that they load ahead: the click that follows a kept 204 does nothing.
+    http.reply(http.request.method === 'HEAD' ? 204 : 503);
+    await neverSettle();
   }
 }
 

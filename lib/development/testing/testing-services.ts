@@ -1,6 +1,6 @@
 import type { FactoryProvider } from '@nestjs/common';
 import { ModuleRef } from '@nestjs/core';
-import { ExhibitorModule, LoginFailedError, TenantRegistry, type SessionState } from '../../index.js';
+import { ExhibitorModule, LoginFailedError, TenantRegistry } from '../../index.js';
 import { pageOf } from '../sandbox/rest-api.js';
 import { parseRoute } from '../sandbox/server/operations.js';
 import { ExhibitorTestingBackend } from './testing-backend.js';
@@ -9,6 +9,7 @@ const { transport, selections, reader, login, logout } = ExhibitorModule.forTest
 
 type Transport = InstanceType<typeof transport>;
 type SelectionCookie = InstanceType<typeof selections>;
+type SessionState = Awaited<ReturnType<InstanceType<typeof reader>['read']>>;
 
 /** Answers requests from memory. Nothing is sent. */
 function transportTo(backend: ExhibitorTestingBackend): Pick<Transport, 'send' | 'dispatcherOf'> {
@@ -57,7 +58,7 @@ async function userOf(
   backend: ExhibitorTestingBackend,
   tenants: TenantRegistry,
   tenantKey?: string,
-): Promise<SessionState | undefined> {
+): Promise<SessionState> {
   const tenant = await tenants.get(backend.tenantOf(tenantKey));
   const identity = backend.identityAt(tenant);
   return identity && { identity, tenant, mode: 'cookie' };
@@ -79,12 +80,12 @@ async function loginOf(
   const real = await module.create(login);
   return {
     start: (http, tenantKey, getTarget) => real.start(http, backend.tenantOf(tenantKey), getTarget),
-    finish: async () => {
+    finish: async (_http, { onKept }) => {
       const state = await userOf(backend, tenants);
       if (state === undefined) {
         throw new LoginFailedError('denied', 'nobody is logged in at this ExhibitorTestingModule');
       }
-      return state;
+      return onKept(state);
     },
   };
 }
@@ -92,12 +93,16 @@ async function loginOf(
 async function logoutOf(
   backend: ExhibitorTestingBackend,
   module: ModuleRef,
-): Promise<Pick<InstanceType<typeof logout>, 'receive' | 'end'>> {
+): Promise<Pick<InstanceType<typeof logout>, 'receive' | 'end' | 'takeBack'>> {
   const real = await module.create(logout);
   return {
     receive: (...given) => real.receive(...given),
     end: async (http) => {
       await real.end(http, () => undefined);
+      backend.signOut();
+    },
+    takeBack: async (...given) => {
+      await real.takeBack(...given);
       backend.signOut();
     },
   };

@@ -1,0 +1,169 @@
+import { Inject, Injectable, type ExecutionContext, type HttpException } from '@nestjs/common';
+import { HttpAdapterHost, type AbstractHttpAdapter } from '@nestjs/core';
+import { ConfigurationError } from '../errors/configuration.error.js';
+import type { ExhibitorError } from '../errors/exhibitor.error.js';
+import { isExhibitorError } from '../errors/is-exhibitor-error.js';
+import { CallRunner } from '../exhibitors/call-runner.service.js';
+import { ExhibitorLookups } from '../exhibitors/lookups/exhibitor-lookups.service.js';
+import { HttpContext } from '../browser/http-context.js';
+import { LoginService } from '../login/login.service.js';
+import { LogoutService } from '../login/logout.service.js';
+import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
+import type { ExhibitorRequest } from '../model/exhibitor-request.interface.js';
+import { CHECKED_OPTIONS, type CheckedOptions } from '../config/check-options.js';
+import type { ExhibitorSettings } from '../config/exhibitor-settings.js';
+import { unnamedEvent } from '../config/problems/host-problems.js';
+import { ProblemLog } from '../config/problems/problem-log.service.js';
+import { IdentityReader } from '../login/identity-reader.service.js';
+import type { SessionState } from '../login/request-user.js';
+import { SelectionCookie } from '../login/selection-cookie.service.js';
+import { TenantRegistry } from '../config/tenant-registry.service.js';
+import { toHttpException } from './to-http-exception.js';
+
+/** True where the module registers the login routes: `routes`, beside `isGlobal`. */
+export const HAS_LOGIN_ROUTES = Symbol('nestjs-exhibitor:has-login-routes');
+
+/** An option that tells what a request is about. */
+type HostFunction = 'resolveTenant' | 'resolveEvent' | 'resolveExhibitor';
+
+/**
+ * The services of {@link ExhibitorModule} that guards, filter and selection need. Opaque: a subclass of a guard only passes it
+ * on to `super`.
+ *
+ * @example
+ * constructor(
+ *   @Optional() @Inject(ExhibitorGuardServices) services: ExhibitorGuardServices,
+ *   @Inject(AuditLog) private readonly audit: AuditLog,
+ * ) {
+ *   super(services);
+ * }
+ */
+@Injectable()
+export class ExhibitorGuardServices {
+  readonly #settings: ExhibitorSettings;
+  readonly #found = new WeakMap<HttpContext, SessionState>();
+  readonly #answers = new WeakMap<HttpContext, Partial<Record<HostFunction, Promise<string | undefined>>>>();
+
+  /** @internal */
+  constructor(
+    @Inject(HttpAdapterHost) private readonly adapterHost: HttpAdapterHost,
+    @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
+    /** @internal */
+    @Inject(TenantRegistry) readonly tenants: TenantRegistry,
+    /** @internal */
+    @Inject(CallRunner) readonly calls: CallRunner,
+    /** @internal */
+    @Inject(ExhibitorLookups) readonly lookups: ExhibitorLookups,
+    /** @internal */
+    @Inject(IdentityReader) readonly reader: IdentityReader,
+    /** @internal */
+    @Inject(SelectionCookie) readonly selections: SelectionCookie,
+    /** @internal */
+    @Inject(LoginService) readonly login: LoginService,
+    /** @internal */
+    @Inject(LogoutService) readonly logout: LogoutService,
+    /** @internal */
+    @Inject(ProblemLog) readonly log: ProblemLog,
+    /** Whether the module registered the login routes. @internal */
+    @Inject(HAS_LOGIN_ROUTES) readonly hasLoginRoutes: boolean,
+  ) {
+    this.#settings = settings;
+  }
+
+  /** A method, since `util.inspect` shows what getters answer, here secrets. @internal */
+  settings(): ExhibitorSettings {
+    return this.#settings;
+  }
+
+  /** @internal */
+  get adapter(): AbstractHttpAdapter {
+    return this.adapterHost.httpAdapter;
+  }
+
+  /** @internal */
+  httpOf(request: ExhibitorRequest, response: unknown, context?: ExecutionContext): HttpContext {
+    return new HttpContext(request, response, this.adapter, context);
+  }
+
+  /** The identity of a request, as it is found by default. The tenant that was checked with it stays with `http`. @internal */
+  async identityOf(http: HttpContext, tenantKey?: string): Promise<ExhibitorIdentity | undefined> {
+    const session = await this.reader.read(http, tenantKey);
+    if (session !== undefined) {
+      this.#found.set(http, session);
+    }
+    return session?.identity;
+  }
+
+  /**
+   * An identity that a step of a guard returned, with the tenant that was checked for it. One of the host's own has the tenant of its key,
+   * and is as one of the cookie: no later guard takes it for a user of the host's session.
+   *
+   * @internal
+   */
+  async sessionOf(http: HttpContext, identity: ExhibitorIdentity): Promise<SessionState> {
+    const found = this.#found.get(http);
+    if (found?.tenant.key === identity.tenant) {
+      return found.identity === identity ? found : { ...found, identity };
+    }
+    const session: SessionState = {
+      identity,
+      tenant: await this.tenants.get(identity.tenant),
+      mode: 'cookie',
+    };
+    this.#found.set(http, session);
+    return session;
+  }
+
+  /** What a function of the host answers for this request; it is asked once. @internal */
+  ask(option: HostFunction, http: HttpContext): Promise<string | undefined> {
+    const answers = this.#answers.get(http) ?? {};
+    this.#answers.set(http, answers);
+    return (answers[option] ??= this.#ask(option, http));
+  }
+
+  /** Ids from a database are often numbers, which are refused. */
+  async #ask(option: HostFunction, { request, context }: HttpContext): Promise<string | undefined> {
+    const asked = async (): Promise<unknown> => this.#settings[option]?.(request, context);
+    const answer = await asked().catch((error: unknown) => {
+      // It may throw one of ours, such as `unknown_tenant`.
+      throw isExhibitorError(error)
+        ? error
+        : this.log.hostError({ option }, error, 'configuration_invalid', `${option} failed`);
+    });
+    if (answer === undefined || answer === null || typeof answer === 'string') {
+      return answer ?? undefined;
+    }
+    const expected = `must answer a string or undefined, not ${typeof answer}`;
+    throw new ConfigurationError([{ path: option, expected }]);
+  }
+
+  /** The reply for an error. A mistake of the host is logged, with the route that a guard refused. @internal */
+  exceptionFor(error: ExhibitorError, http?: HttpContext, route?: ExecutionContext): HttpException {
+    this.log.reportMistake(error);
+    if (route !== undefined && error.code === 'event_required') {
+      const problem = unnamedEvent(route.getClass().name, route.getHandler().name);
+      this.log.report(this.tenants.peek(error.tenant ?? ''), problem);
+    }
+    return toHttpException(error, http);
+  }
+
+  /** The one with this id of the user's own exhibitors. @internal */
+  ownOf<T>(exhibitors: readonly T[], id: string | undefined): T | undefined {
+    return id === undefined ? undefined : exhibitors.find((one) => this.lookups.idOf(one) === id);
+  }
+}
+
+/** The services, where the module of the controller can inject them. @internal */
+export function requireServices(
+  services: ExhibitorGuardServices | undefined,
+  caller: string,
+): ExhibitorGuardServices {
+  if (services !== undefined) {
+    return services;
+  }
+  throw new Error(
+    `${caller} cannot find its services: import ExhibitorModule in the module of the controller, or once in the root module with ` +
+      'isGlobal: true. Where it is imported, the constructor was called without them: write super(services) in a subclass, and ' +
+      `new ${caller}(app.get(ExhibitorGuardServices)) for a guard made by hand`,
+  );
+}
