@@ -1,5 +1,10 @@
-import { Injectable, type ExecutionContext } from '@nestjs/common';
-import { ExhibitorCallbackGuard, LoginFailedError, type ExhibitorError } from 'nestjs-exhibitor';
+import { Injectable } from '@nestjs/common';
+import {
+  ExhibitorCallbackGuard,
+  LoginFailedError,
+  type ExhibitorError,
+  type HttpContext,
+} from 'nestjs-exhibitor';
 
 /**
  * Leads a person whose login failed to a page that says why and offers a new login, with the event and the return address of
@@ -7,14 +12,14 @@ import { ExhibitorCallbackGuard, LoginFailedError, type ExhibitorError } from 'n
  */
 @Injectable()
 export class CallbackGuard extends ExhibitorCallbackGuard {
-  protected override onLoginFailed(error: ExhibitorError, context: ExecutionContext): void {
-    const { eventId, returnTo } = this.getStartedLogin(context) ?? {};
+  protected override async onLoginFailed(http: HttpContext, error: ExhibitorError): Promise<void> {
+    const { eventId, returnTo } = (await this.getStartedLogin(http)) ?? {};
     const query = new URLSearchParams({
       problem: error instanceof LoginFailedError ? error.reason : error.code,
       ...(eventId === undefined ? {} : { eventId }),
       ...(returnTo === undefined ? {} : { returnTo }),
     });
     // Relative to the callback of the tenant.
-    this.redirect(context, `problem?${query}`);
+    return this.redirect(http, `problem?${query}`);
   }
 }

@@ -87,24 +87,32 @@ export const FIND_EVENT = Symbol('nestjs-exhibitor.find-event');
 /** What guards have found. The symbol is on no copy by JSON or `structuredClone`. */
 export type Results = Partial<ExhibitorContext> & { [FIND_EVENT]?: () => Promise<string | undefined> };
 
-/** In GraphQL, by the `info` of a field: the fields of one request run in parallel and may be about different events. */
+/**
+ * In GraphQL, by the `info` of a field: the fields of one request run in parallel and may be about different events. Also by themselves:
+ * the request holds the newest ones, for code of the host, and another field must not read them there.
+ */
 const resultsByField = new WeakMap<object, Results>();
 
-/** Keeps what a guard has found: on the request, in GraphQL for its field. */
+/** Keeps what a guard has found: on the request, and for its field of GraphQL. */
 export function keepResults({ context, request }: HttpContext, found: Results): void {
+  request.exhibitors = found.exhibitors;
+  request.exhibitorContext = found;
   const field = fieldOf(context);
-  if (field === undefined) {
-    request.exhibitors = found.exhibitors;
-    request.exhibitorContext = found;
-  } else {
-    resultsByField.set(field, found);
+  if (field !== undefined) {
+    resultsByField.set(field, found).set(found, found);
   }
 }
 
 /** What the guards of this handler have found. A field of GraphQL without any has what a guard of the host has set on the request. */
-export function resultsIn(context: ExecutionContext, request: ExhibitorRequest): Results | undefined {
+export function resultsIn(
+  context: ExecutionContext,
+  { exhibitorContext }: ExhibitorRequest,
+): Results | undefined {
   const field = fieldOf(context);
-  return (field && resultsByField.get(field)) ?? request.exhibitorContext;
+  if (field === undefined || exhibitorContext === undefined) {
+    return exhibitorContext;
+  }
+  return resultsByField.get(field) ?? (resultsByField.has(exhibitorContext) ? undefined : exhibitorContext);
 }
 
 function fieldOf(context: ExecutionContext): object | undefined {

@@ -142,7 +142,8 @@ export abstract class RouteGuard implements CanActivate {
       throw new ConfigurationError([{ path: 'routes', expected }]);
     }
     const { redirectUri } = browserLoginOf(await tenants.resolve(await this.getTenant(http)));
-    return new URL(redirectUri).pathname.replace(/[^/]*\/?$/, 'login');
+    const callback = new URL(redirectUri).pathname.replace(/\/$/, '');
+    return `${callback.slice(0, callback.lastIndexOf('/'))}/login`;
   }
 
   /** @internal */

@@ -13,7 +13,6 @@ import {
   Post,
   Redirect,
   UseGuards,
-  type ExecutionContext,
   type Type,
 } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
@@ -24,7 +23,7 @@ import {
   ExhibitorLoginGuard,
   ExhibitorModule,
   ExhibitorsService,
-  type ExhibitorError,
+  type HttpContext,
   type ExhibitorErrorCode,
   HTTP_STATUS_BY_CODE,
   type TenantOptions,
@@ -150,8 +149,8 @@ describe.each(KINDS)('on %s, a callback', (kind) => {
   it('behind an overridden onLoginFailed is logged before, also a mistake in the options', async () => {
     @Injectable()
     class FailedPageGuard extends ExhibitorCallbackGuard {
-      protected override onLoginFailed(_error: ExhibitorError, context: ExecutionContext): void {
-        this.redirect(context, '/sorry');
+      protected override onLoginFailed(http: HttpContext): Promise<never> {
+        return this.redirect(http, '/sorry');
       }
     }
     @Controller('auth')

@@ -1,13 +1,17 @@
-import { Controller, Get, Injectable, UseGuards, type ExecutionContext } from '@nestjs/common';
-import { ExhibitorCallbackGuard, ExhibitorLoginGuard, type LoginParameters } from '../../lib/index.js';
+import { Controller, Get, Injectable, UseGuards } from '@nestjs/common';
+import {
+  ExhibitorCallbackGuard,
+  ExhibitorLoginGuard,
+  type HttpContext,
+  type LoginParameters,
+} from '../../lib/index.js';
 import type { Reply, Visitor } from '../support/visitor.js';
 
 /** Takes the parameters from the query, as JSON. */
 @Injectable()
 class ChoosingLoginGuard extends ExhibitorLoginGuard {
-  protected override async getLoginParameters(context: ExecutionContext): Promise<LoginParameters> {
-    const { query } = context.switchToHttp().getRequest<{ query: { parameters: string } }>();
-    return JSON.parse(query.parameters) as LoginParameters;
+  protected override async getLoginParameters({ request }: HttpContext): Promise<LoginParameters> {
+    return JSON.parse(String(request.query['parameters'])) as LoginParameters;
   }
 }
 

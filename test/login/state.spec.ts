@@ -1,11 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import { Injectable, type ExecutionContext } from '@nestjs/common';
+import { Injectable } from '@nestjs/common';
 import {
   ExhibitorCallbackGuard,
   LoginFailedError,
   TenantRegistry,
   type ExhibitorError,
+  type HttpContext,
   type StartedLogin,
 } from '../../lib/index.js';
 import { clockOf } from '../support/clock.js';
@@ -269,12 +270,12 @@ const told: { error: ExhibitorError; login: StartedLogin | undefined }[] = [];
 /** Leads to a page of its own, but leaves `nonce` to the package. */
 @Injectable()
 class PortalCallbackGuard extends ExhibitorCallbackGuard {
-  protected override async onLoginFailed(error: ExhibitorError, context: ExecutionContext): Promise<void> {
-    told.push({ error, login: this.getStartedLogin(context) });
+  protected override async onLoginFailed(http: HttpContext, error: ExhibitorError): Promise<void> {
+    told.push({ error, login: await this.getStartedLogin(http) });
     await sleep(5);
     return error instanceof LoginFailedError && error.reason === 'nonce'
-      ? super.onLoginFailed(error, context)
-      : this.redirect(context, `/failed?code=${error.code}`);
+      ? super.onLoginFailed(http, error)
+      : this.redirect(http, `/failed?code=${error.code}`);
   }
 }
 
@@ -296,9 +297,9 @@ describe.each(['express', 'fastify'] as const)('onLoginFailed of a host on %s', 
   const QUERY = '?eventId=world-2026&returnTo=%2Fevents%2Fworld%20fair';
   const STARTED = { tenant: 'acme', eventId: 'world-2026', returnTo: '/events/world%20fair' };
 
-  function expectPage(reply: Reply, code = 'login_failed'): void {
+  function expectPage(reply: Reply, code = 'login_failed', status = 302): void {
     const { pathname, searchParams } = new URL(reply.location ?? '', host.url);
-    expect([reply.status, pathname, searchParams.get('code')]).toEqual([303, '/failed', code]);
+    expect([reply.status, pathname, searchParams.get('code')]).toEqual([status, '/failed', code]);
     expect(reply.headers.get('cache-control')).toBe('no-store');
   }
 
@@ -310,7 +311,8 @@ describe.each(['express', 'fastify'] as const)('onLoginFailed of a host on %s', 
   ] as const)('leads a person who cancels to a page, by %s, and is told %s', async (method, query, login) => {
     const at = method === 'GET' ? host : hybrid;
     const { visitor, arrival } = await arrive(at, query);
-    expectPage(await toHost(visitor, failed(arrival, 'access_denied', method)));
+    const reply = await toHost(visitor, failed(arrival, 'access_denied', method));
+    expectPage(reply, 'login_failed', method === 'GET' ? 302 : 303);
     expect(pendingLogins(visitor, at)).toEqual([]);
     const error = expect.objectContaining({ reason: 'denied', tenant: 'acme' });
     expect(told).toEqual([{ error, login }]);

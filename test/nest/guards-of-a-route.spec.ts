@@ -58,8 +58,8 @@ const METRICS = routesOf({ metrics: [] });
 /** Guards every route of the host. */
 @Injectable()
 class SiteGuard extends ExhibitorGuard {
-  protected override async allowsAnonymous(context: ExecutionContext): Promise<boolean> {
-    return context.getClass() === METRICS || super.allowsAnonymous(context);
+  protected override async allowsAnonymous(http: HttpContext): Promise<boolean> {
+    return http.context.getClass() === METRICS || super.allowsAnonymous(http);
   }
 
   protected override onNoIdentity(http: HttpContext): Promise<never> {

@@ -36,7 +36,7 @@ import {
   type ExhibitorModuleOptions,
   type ExhibitorRequest,
   type HttpContext,
-  type SessionState,
+  type ExhibitorIdentity,
 } from '../../lib/index.js';
 import { BoothController } from '../support/booth.controller.js';
 import { clockOf } from '../support/clock.js';
@@ -61,18 +61,21 @@ class PortalGuard extends ExhibitorGuard {
 
   protected override async getEvent(
     http: HttpContext,
-    context: ExecutionContext,
-    state: SessionState,
+    identity?: ExhibitorIdentity,
   ): Promise<string | undefined> {
     const hall = http.request.query['hall'];
     if (hall === 'big') {
       return 'world-2026';
     }
-    return super.getEvent(http, context, state);
+    return super.getEvent(http, identity);
   }
 
-  protected override onNoExhibitor(state: SessionState, eventId: string): void {
-    this.log.lines.push(`${state.identity.subject} is nobody at ${eventId}`);
+  protected override onNoExhibitor(
+    _http: HttpContext,
+    { subject }: ExhibitorIdentity,
+    eventId: string,
+  ): void {
+    this.log.lines.push(`${subject} is nobody at ${eventId}`);
   }
 
   protected override onNoEvent(): never {
@@ -80,16 +83,15 @@ class PortalGuard extends ExhibitorGuard {
   }
 
   protected override onNoIdentity(http: HttpContext): Promise<never> {
-    http.redirect('/auth/login');
-    return new Promise(() => undefined);
+    return this.redirect(http, '/auth/login');
   }
 }
 
 /** A host whose request is wrapped, as behind a gateway. */
 @Injectable()
 class WrappedRequestGuard extends ExhibitorIdentityGuard {
-  protected override async getRequest(context: ExecutionContext): Promise<ExhibitorRequest> {
-    const request = await super.getRequest(context);
+  protected override getRequest(context: ExecutionContext): ExhibitorRequest {
+    const request = super.getRequest(context);
     const { 'x-forwarded-cookie': forwarded, ...others } = request.headers;
     request.headers = forwarded === undefined ? others : { ...others, cookie: forwarded };
     return request;
@@ -99,7 +101,11 @@ class WrappedRequestGuard extends ExhibitorIdentityGuard {
 /** A host that finds the exhibitors of a person itself. */
 @Injectable()
 class OwnRecordsGuard extends ExhibitorGuard {
-  protected override getExhibitors(_state: SessionState, eventId: string): readonly unknown[] {
+  protected override getExhibitors(
+    _http: HttpContext,
+    _identity: ExhibitorIdentity,
+    eventId: string,
+  ): readonly unknown[] {
     return [{ id: `of ${eventId}` }];
   }
 }
@@ -120,11 +126,11 @@ class AuditedGuard extends ExhibitorGuard {
 
   protected override async getIdentity(
     http: HttpContext,
-    tenantKey: string | undefined,
-  ): Promise<SessionState | undefined> {
-    const session = await super.getIdentity(http, tenantKey);
-    this.audit.lines.push(`${session?.identity.subject ?? 'nobody'} at ${tenantKey}`);
-    return session;
+    tenantKey?: string,
+  ): Promise<ExhibitorIdentity | undefined> {
+    const identity = await super.getIdentity(http, tenantKey);
+    this.audit.lines.push(`${identity?.subject ?? 'nobody'} at ${tenantKey}`);
+    return identity;
   }
 
   protected override async onNoEvent(): Promise<string> {
@@ -132,15 +138,20 @@ class AuditedGuard extends ExhibitorGuard {
   }
 
   protected override async getExhibitors(
-    session: SessionState,
+    http: HttpContext,
+    identity: ExhibitorIdentity,
     eventId: string,
   ): Promise<readonly unknown[]> {
-    const exhibitors = await super.getExhibitors(session, eventId);
+    const exhibitors = await super.getExhibitors(http, identity, eventId);
     return exhibitors.slice(0, 1);
   }
 
-  protected override async onNoExhibitor(session: SessionState, eventId: string): Promise<void> {
-    this.audit.lines.push(`${session.identity.subject} has none at ${eventId}`);
+  protected override async onNoExhibitor(
+    _http: HttpContext,
+    { subject }: ExhibitorIdentity,
+    eventId: string,
+  ): Promise<void> {
+    this.audit.lines.push(`${subject} has none at ${eventId}`);
   }
 }
 

@@ -75,9 +75,9 @@ class AuditedCallbackGuard extends ExhibitorCallbackGuard {
     super(services);
   }
 
-  protected override onLoginFailed(error: ExhibitorError, context: ExecutionContext): void {
+  protected override onLoginFailed(http: HttpContext, error: ExhibitorError): Promise<never> {
     this.audit.lines.push(error.code);
-    this.redirect(context, '/login-failed');
+    return this.redirect(http, '/login-failed');
   }
 }
 
@@ -90,9 +90,8 @@ class ProxiedGuard extends ExhibitorCallbackGuard {
 
 @Injectable()
 class LeadingLogoutGuard extends ExhibitorLogoutGuard {
-  protected override onFailure(_: unknown, http: HttpContext): Promise<never> {
-    http.redirect('/logout-failed', 303);
-    return new Promise(() => undefined);
+  protected override onFailure(http: HttpContext): Promise<never> {
+    return this.redirect(http, '/logout-failed');
   }
 }
 
@@ -157,8 +156,8 @@ async function logIn(
   return visitor.visit(action, { form: fields, ...posted });
 }
 
-function expectLedTo(reply: Reply, location: string): void {
-  expect([reply.status, reply.location]).toEqual([303, location]);
+function expectLedTo(reply: Reply, location: string, status = 303): void {
+  expect([reply.status, reply.location]).toEqual([status, location]);
 }
 
 /** Expects that a login, `me` and a logout work below this address. */
@@ -309,7 +308,8 @@ describe('the routes of the module', () => {
     const visitor = new Visitor();
     const started = await visitor.visit(`${url}/auth/login`);
     expect(new URL(started.location ?? '').searchParams.get('ui_locales')).toBe('da');
-    expectLedTo(await visitor.visit(`${url}/auth/callback?state=none&code=none`), `${url}/login-failed`);
+    const failed = await visitor.visit(`${url}/auth/callback?state=none&code=none`);
+    expectLedTo(failed, `${url}/login-failed`, 302);
     expect(app.get(AuditLog, { strict: false }).lines).toEqual(['login_failed']);
     const foreign = await logOut(visitor, { url }, { 'sec-fetch-site': 'cross-site' });
     expectLedTo(foreign, `${url}/logout-failed`);
