@@ -168,7 +168,7 @@ export class ExhibitorIdentityGuard extends RouteGuard {
       if (named === undefined && !isPublic) {
         throw noEvent(identity?.tenant);
       }
-      throw noEvent(session);
+      return named === undefined ? undefined : checkEventId(named);
     } catch (error) {
       return await this.onFailure(http, error);
     }
