@@ -4,24 +4,13 @@ import type { HttpContext } from './http-context.js';
 /** Browsers accept `__Host-` cookies only with Secure, `Path=/` and no Domain (RFC 6265bis §4.1.3.2). */
 const HOST_PREFIX = '__Host-';
 
-/** Characters that number the cookies of pending logins. */
-export const LOGIN_DIGITS = Array.from('0123456789abcdef');
-
 /**
- * Largest sum of our cookies in a request, in bytes: proxies accept header lines of 8 kB, and the host has cookies of its own.
- */
-const MAX_BYTES = 7_000;
-
-/**
- * Our cookies, by the end of their names: identity, ID token, selected exhibitors, and pending logins, numbered by
- * {@link LOGIN_DIGITS}. They are fixed: no other cookie of a request is read.
+ * Our cookies, by the end of their names: identity, ID token, selected exhibitors, and one for each started login. Each is asked for by
+ * its whole name: no other cookie of a request is read.
  */
 export type OwnCookie = 'identity' | 'id-token' | 'selection' | `login-${string}`;
 
-const LOGINS = LOGIN_DIGITS.map((digit): OwnCookie => `login-${digit}`);
-
-/** Those that a host with enough room keeps. */
-const ALL: readonly OwnCookie[] = ['identity', 'selection', 'id-token', ...LOGINS];
+const isLogin = (cookie: string): cookie is `login-${string}` => /^login-[\w-]{8}$/.test(cookie);
 
 /** True where the callback address, and so the host, uses https. */
 export function isSecure(redirectUri: string | undefined): boolean {
@@ -61,89 +50,31 @@ export class OwnCookies {
 
   /** Those of a request with and without `__Host-`. Only one with the prefix that the host's scheme asks for is valid. */
   received(http: HttpContext, cookie: OwnCookie): ReceivedCookie[] {
-    const received: ReceivedCookie[] = [];
-    for (const secure of [true, false]) {
+    return [true, false].flatMap((secure) => {
       const value = receivedCookie(http, this.#sentName(cookie, secure));
-      if (value !== undefined) {
-        received.push({ secure, value });
-      }
-    }
-    return received;
+      return value === undefined ? [] : { secure, value };
+    });
   }
 
   /** The one that the browser has after the reply. */
-  held(http: HttpContext, cookie: OwnCookie, secure: boolean): string | undefined {
+  read(http: HttpContext, cookie: OwnCookie, secure: boolean): string | undefined {
     const name = this.#sentName(cookie, secure);
     const set = http.replyCookie(name);
-    if (set !== undefined) {
-      return set.value === '' ? undefined : set.value;
-    }
-    return receivedCookie(http, name);
+    return set === undefined ? receivedCookie(http, name) : set.value || undefined;
   }
 
-  /** Sets a cookie. Others go where all together would be too large. */
-  set(http: HttpContext, cookie: OwnCookie, value: string, attributes: CookieAttributes, ttl: number): void {
-    this.#add(http, cookie, value, attributes, ttl);
-    this.#fit(http, cookie, attributes);
+  /** Those of started logins that a request has. Browsers send the oldest first (RFC 6265 §5.4). */
+  sentLogins(http: HttpContext, secure: boolean): OwnCookie[] {
+    const start = this.#sentName('', secure);
+    const names = (http.header('cookie') ?? '').split(';').map((pair) => pair.split('=', 1).join().trim());
+    return names
+      .filter((name) => name.startsWith(start))
+      .map((name) => name.slice(start.length))
+      .filter(isLogin);
   }
 
-  /** Sets a cookie if `isWanted` says so when the head of the reply is written, unless the reply sets it otherwise. */
-  setIfWanted(
-    http: HttpContext,
-    cookie: OwnCookie,
-    value: string,
-    attributes: CookieAttributes,
-    ttl: number,
-    isWanted: () => boolean,
-  ): void {
-    this.#add(http, cookie, value, attributes, ttl, isWanted);
-  }
-
-  /** Removes a cookie that was set with these attributes. */
-  clear(http: HttpContext, cookie: OwnCookie, attributes: CookieAttributes): void {
-    this.#add(http, cookie, '', attributes, 0);
-  }
-
-  /** Removes those that the browser has after the reply, with and without `__Host-`. */
-  clearHeld(http: HttpContext, cookie: OwnCookie): void {
-    for (const secure of [true, false]) {
-      if (this.held(http, cookie, secure) !== undefined) {
-        this.clear(http, cookie, { secure });
-      }
-    }
-  }
-
-  /**
-   * Keeps the sum of our cookies in its limit: if it is too large, the other pending logins go, and if it still is, the ID token, since
-   * a logout at the provider works without it.
-   *
-   * @param set the one that was just set, with its attributes: in its context, browsers accept the removal of others with the same
-   * `sameSite`
-   */
-  #fit(http: HttpContext, set: OwnCookie, attributes: CookieAttributes): void {
-    const { secure } = attributes;
-    const otherLogins = LOGINS.filter((cookie) => cookie !== set);
-    for (const removable of [otherLogins, ['id-token'] as const]) {
-      const bytes = ALL.reduce((sum, cookie) => sum + this.#heldLength(http, cookie, secure), 0);
-      if (bytes > MAX_BYTES) {
-        removable
-          .filter((cookie) => this.held(http, cookie, secure) !== undefined)
-          .forEach((cookie) => this.clear(http, cookie, attributes));
-      }
-    }
-  }
-
-  /** Length of a cookie in a request: `name=value; `. */
-  #heldLength(http: HttpContext, cookie: OwnCookie, secure: boolean): number {
-    const value = this.held(http, cookie, secure);
-    return value === undefined ? 0 : this.#sentName(cookie, secure).length + Buffer.byteLength(value) + 3;
-  }
-
-  #sentName(cookie: OwnCookie, secure: boolean): string {
-    return `${secure ? HOST_PREFIX : ''}${this.#name}-${cookie}`;
-  }
-
-  #add(
+  /** @param isWanted asked when the head of the reply is written; and a cookie that the reply sets otherwise comes first */
+  set(
     http: HttpContext,
     cookie: OwnCookie,
     value: string,
@@ -162,6 +93,24 @@ export class OwnCookies {
       sameSite,
     });
     http.setCookie(name, { value, header, isWanted });
+  }
+
+  /** Removes a cookie that was set with these attributes. */
+  clear(http: HttpContext, cookie: OwnCookie, attributes: CookieAttributes): void {
+    this.set(http, cookie, '', attributes, 0);
+  }
+
+  /** Removes those that the browser has after the reply, with and without `__Host-`. */
+  clearAll(http: HttpContext, cookie: OwnCookie): void {
+    for (const secure of [true, false]) {
+      if (this.read(http, cookie, secure) !== undefined) {
+        this.clear(http, cookie, { secure });
+      }
+    }
+  }
+
+  #sentName(cookie: OwnCookie | '', secure: boolean): string {
+    return `${secure ? HOST_PREFIX : ''}${this.#name}-${cookie}`;
   }
 }
 

@@ -58,7 +58,7 @@ interface CommonOptions<T> {
   secrets?: string[] | undefined;
   /**
    * How the names of our cookies begin: `name` (default `exhibitor`), a letter and up to 31 more letters, digits, `-` and `_`.
-   * Services of one host name set different ones. Lifetimes in ms, 400 days at most: `loginTtl` (default 600 000) and `identityTtl`
+   * Services of one host name set different ones. Lifetimes in ms, 400 days at most: `loginTtl` (default 3 600 000) and `identityTtl`
    * (default 28 800 000). `sameSite` of the identity cookie, default `lax`; with `none` the login cookie has it too. Where
    * `absoluteTtl` (ms, default `identityTtl`) is longer than `identityTtl`, a guarded request seals the identity anew once half of
    * `identityTtl` has passed, until `absoluteTtl` after the login. With `session: 'host'` the identity ends then, and the host's

@@ -94,7 +94,7 @@ const cookies = v.pipe(
   optionsOf(
     {
       name: v.optional(cookieName, 'exhibitor'),
-      loginTtl: v.optional(cookieTtl, 600_000),
+      loginTtl: v.optional(cookieTtl, 3_600_000),
       identityTtl: v.optional(cookieTtl, 28_800_000),
       absoluteTtl: v.optional(cookieTtl),
       sameSite: v.optional(sameSite, 'lax'),

@@ -1,7 +1,7 @@
 import { ExhibitorError, type ExhibitorErrorDetails } from './exhibitor.error.js';
 
 /**
- * Reason of a refusal. `state` includes a callback that belongs to no pending login. `login_required` and the three after it
+ * Reason of a refusal. `state` includes a callback that belongs to no started login. `login_required` and the three after it
  * are the words of the provider (OIDC Core §3.1.2.6), mostly after `prompt=none`. docs/login.md lists cause and remedy of each.
  */
 export type LoginFailureReason =

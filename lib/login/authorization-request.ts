@@ -9,7 +9,7 @@ import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { digestOf } from '../model/digest.js';
 import { whole } from '../config/value-schemas.js';
 import { isHybrid, type BrowserLogin } from '../config/tenant.js';
-import type { PendingLogin } from './pending-login.js';
+import type { LoginRequest } from './started-login.js';
 
 /** Parameters of one login, over the options of the tenant. What is absent is taken from the tenant. Each text has 1 to 512 characters. */
 export interface LoginParameters {
@@ -52,22 +52,22 @@ export function checkLoginParameters(value: unknown, tenant: string): LoginParam
 /** The address to which the browser is redirected: the authorization endpoint of the provider, with the request. */
 export async function authorizationUrl(
   login: BrowserLogin,
-  pending: PendingLogin,
+  request: LoginRequest,
   authorizeUrl: string,
   parameters: LoginParameters,
 ): Promise<string> {
-  const url = new URL(await redirectOf(login, pending.state, authorizeUrl));
+  const url = new URL(await redirectOf(login, request.state, authorizeUrl));
   // The package requests `code` in any case, puts `openid` before every scope, and does not know the others (OIDC Core §3.1.2.1,
   // RFC 7636 §4.3).
   const added: Record<string, string | undefined> = {
-    response_type: pending.responseType,
+    response_type: login.responseType,
     scope: login.scope,
-    nonce: pending.nonce,
-    code_challenge: digestOf(pending.verifier),
+    nonce: request.nonce,
+    code_challenge: digestOf(request.verifier),
     code_challenge_method: 'S256',
     response_mode: isHybrid(login) ? 'form_post' : undefined,
     prompt: parameters.prompt ?? login.prompt,
-    max_age: pending.maxAge?.toString(),
+    max_age: request.maxAge?.toString(),
     tenantId: parameters.brandingTenantId ?? login.brandingTenantId,
     login_hint: parameters.loginHint,
     acr_values: parameters.acrValues,

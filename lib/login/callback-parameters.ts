@@ -2,7 +2,7 @@ import * as v from 'valibot';
 import type { HttpContext } from '../browser/http-context.js';
 import type { Refusal } from '../config/problems/problem.interface.js';
 import { isHybrid } from '../config/tenant.js';
-import type { PendingLogin } from './pending-login.js';
+import type { OpenedLogin } from './started-login.js';
 
 /** Largest accepted parameter. A code or an ID token is much shorter. */
 const MAX_LENGTH = 16_384;
@@ -40,13 +40,14 @@ export function readCallback({ request, target }: HttpContext): CallbackParamete
  */
 export function misfitOf(
   parameters: CallbackParameters,
-  login: PendingLogin,
+  login: OpenedLogin,
+  redirectUri: string,
   method: string,
   path: string,
 ): Refusal | undefined {
   const hybrid = isHybrid(login);
   const expectedMethod = hybrid ? 'POST' : 'GET';
-  const expectedPath = new URL(login.redirectUri).pathname;
+  const expectedPath = new URL(redirectUri).pathname;
   const isError = parameters.error !== undefined;
   if (path !== expectedPath || !(method === expectedMethod || (isError && method === 'GET'))) {
     return {

@@ -19,7 +19,7 @@ import type { Deadline } from '../call/deadline.js';
 import { presentableError } from '../tokens/token-reply.js';
 import type { CallbackParameters } from './callback-parameters.js';
 import { CodeExchange } from './code-exchange.service.js';
-import type { PendingLogin } from './pending-login.js';
+import type { ProvenLogin } from './started-login.js';
 
 /** Errors that no operator can mend: the user refused, or `prompt=none` needs the user (OIDC Core §3.1.2.6). Others are `provider`. */
 const REASON_BY_ERROR = new Map<string, LoginFailureReason>([
@@ -51,20 +51,20 @@ export class CallbackVerifier {
   /** The identity of the user, the ID token of the token endpoint, and what this login replaces. */
   async verify(
     tenant: Tenant,
-    pending: PendingLogin,
+    login: ProvenLogin,
     parameters: CallbackParameters,
     deadline: Deadline,
   ): Promise<NewLogin> {
-    const { nonce, maxAge, former } = pending;
+    const { nonce, maxAge, former, verifier } = login;
     const verifyIdToken = (token: string, isFromProvider: boolean): Promise<VerifiedToken> =>
       this.validator.verify(tenant, { use: 'id_token', token, nonce, maxAge, isFromProvider }, deadline);
-    await this.#checkIssuer(tenant, pending, parameters.iss, deadline);
-    this.#checkError(tenant, pending, parameters);
-    const front = isHybrid(pending) ? await verifyIdToken(parameters.id_token ?? '', false) : undefined;
+    await this.#checkIssuer(tenant, login, parameters.iss, deadline);
+    this.#checkError(tenant, login, parameters);
+    const front = isHybrid(login) ? await verifyIdToken(parameters.id_token ?? '', false) : undefined;
     if (front !== undefined) {
       this.#checkHashes(tenant, front, parameters);
     }
-    const tokens = await this.codes.redeem(tenant, pending, parameters.code ?? '', deadline);
+    const tokens = await this.codes.redeem(tenant, { code: parameters.code ?? '', verifier }, deadline);
     const { header, payload } = await verifyIdToken(tokens.idToken, true);
     const { iss, sub, at_hash: tokenHash } = payload;
     if (tokenHash !== undefined && !hashFits(tokenHash, tokens.accessToken, header.alg)) {
@@ -76,7 +76,7 @@ export class CallbackVerifier {
       throw this.log.refusal(tenant, 'callback', { reason: 'subject', detail, isUnverified: true });
     }
     const user = await this.userInfo.userOf(tenant, payload, tokens.accessToken, deadline);
-    const verified = this.#identityOf(tenant, pending, payload, user);
+    const verified = this.#identityOf(tenant, login, payload, user);
     const identity = await authorizedIdentity(tenant, verified, deadline, this.log);
     if (identity === undefined) {
       throw this.log.refusal(tenant, 'user', NOT_AUTHORIZED);
@@ -87,14 +87,14 @@ export class CallbackVerifier {
   /** RFC 9207 §2.4. A hybrid response without `iss` is bound by its ID token. */
   async #checkIssuer(
     tenant: Tenant,
-    pending: PendingLogin,
+    login: ProvenLogin,
     iss: string | undefined,
     deadline: Deadline,
   ): Promise<void> {
     const { issuer } = browserLoginOf(tenant);
     const isAccepted =
       iss === undefined
-        ? isHybrid(pending) || !(await this.provider.requiresIss(tenant, deadline))
+        ? isHybrid(login) || !(await this.provider.requiresIss(tenant, deadline))
         : iss === issuer;
     if (!isAccepted) {
       throw this.log.refusal(tenant, 'callback', {
@@ -110,13 +110,13 @@ export class CallbackVerifier {
   }
 
   /** That the user refused is not logged. */
-  #checkError(tenant: Tenant, pending: PendingLogin, parameters: CallbackParameters): void {
+  #checkError(tenant: Tenant, login: ProvenLogin, parameters: CallbackParameters): void {
     const { error, error_description: errorDescription } = parameters;
     if (error === undefined) {
       return;
     }
-    const { state, nonce, verifier } = pending;
-    const shown = presentableError(error, errorDescription, [state, nonce, verifier]);
+    const { nonce, verifier } = login;
+    const shown = presentableError(error, errorDescription, [parameters.state, nonce, verifier]);
     const reason = REASON_BY_ERROR.get(error) ?? 'provider';
     if (reason === 'denied') {
       throw new LoginFailedError(reason, 'the login is refused: denied', { tenant: tenant.key, ...shown });
@@ -141,7 +141,7 @@ export class CallbackVerifier {
 
   #identityOf(
     tenant: Tenant,
-    { eventId, returnTo }: PendingLogin,
+    { eventId, returnTo }: ProvenLogin,
     { iat, sid }: JWTPayload,
     user: VerifiedUser,
   ): ExhibitorIdentity {

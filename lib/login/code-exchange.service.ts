@@ -9,7 +9,6 @@ import type { Deadline } from '../call/deadline.js';
 import { newerClient, refusesSecret, withSecret, type OAuthClient } from '../tokens/client-authentication.js';
 import { TokenEndpoint, type EndpointReply, type TokenGrant } from '../tokens/token-endpoint.service.js';
 import { parseTokenReply } from '../tokens/token-reply.js';
-import type { PendingLogin } from './pending-login.js';
 
 export interface LoginTokens {
   idToken: string;
@@ -37,21 +36,26 @@ export class CodeExchange {
    */
   async redeem(
     tenant: Tenant,
-    pending: PendingLogin,
-    code: string,
+    { code, verifier }: { code: string; verifier: string },
     deadline: Deadline,
   ): Promise<LoginTokens> {
-    const { clientId: id, clientSecret, clientAuth: auth, issuer: audience } = browserLoginOf(tenant);
+    const {
+      clientId: id,
+      clientSecret,
+      clientAuth: auth,
+      issuer: audience,
+      redirectUri,
+    } = browserLoginOf(tenant);
     const tokenUrl = await this.provider.urlOf(tenant, 'token', deadline);
     const grant: TokenGrant = {
       operation: 'code',
       form: {
         grant_type: 'authorization_code',
         code,
-        redirect_uri: pending.redirectUri,
-        code_verifier: pending.verifier,
+        redirect_uri: redirectUri,
+        code_verifier: verifier,
       },
-      secrets: [code, pending.verifier],
+      secrets: [code, verifier],
       repeat: 'never',
     };
     const read = (): Promise<OAuthClient> =>

@@ -111,7 +111,7 @@ export class IdentityCookie {
     const expiresAt = Math.min(now + identityTtl, endsAt);
     const sealed = await this.#seal({ ...identity, expiresAt }, endsAt);
     const attributes = { secure: isSecure(identity.redirectUri) };
-    this.#cookies.setIfWanted(http, 'identity', sealed, attributes, endsAt - now, () =>
+    this.#cookies.set(http, 'identity', sealed, attributes, endsAt - now, () =>
       this.ended.isRunning(identity, tenant.registration, askedAt),
     );
   }

@@ -14,8 +14,8 @@ import { IdentityCookie } from './identity-cookie.service.js';
 import { callPassport, readHostUser, type SessionState } from './request-user.js';
 import { parseIdentity, personOf } from './stored-identity.js';
 
-/** Largest sealed ID token, in bytes: cookies of the module share a budget, and it becomes a part of an address. */
-const MAX_ID_TOKEN = 2_500;
+/** Largest sealed ID token, in bytes: proxies accept header lines of 8 kB, and it becomes a part of an address. */
+const MAX_ID_TOKEN = 2_000;
 
 /** How long a login lasts that the same person replaced by a new one, in ms: requests are under way. */
 const GRACE = 60_000;
@@ -153,7 +153,7 @@ export class IdentitySession {
 
   #clearCookies(http: HttpContext): void {
     for (const cookie of ['identity', 'id-token', 'selection'] as const) {
-      this.#cookies.clearHeld(http, cookie);
+      this.#cookies.clearAll(http, cookie);
     }
   }
 
@@ -173,7 +173,7 @@ export class IdentitySession {
 
   /** Replaces the ID token of the former login. One that is too large is not kept. */
   async #keepIdToken(http: HttpContext, { login }: Tenant, { identity, idToken }: NewLogin): Promise<void> {
-    this.#cookies.clearHeld(http, 'id-token');
+    this.#cookies.clearAll(http, 'id-token');
     if (login?.endSession !== true) {
       return;
     }

@@ -3,6 +3,7 @@ import { publish } from '../call/channels.js';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { LoginFailedError } from '../errors/login-failed.error.js';
+import { isSecure } from '../browser/cookies.js';
 import { isInForeignFrame, mayShowPage } from '../browser/fetch-metadata.js';
 import type { HttpContext } from '../browser/http-context.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
@@ -18,26 +19,25 @@ import type { SessionState } from './request-user.js';
 import { Sealer } from '../store/sealer.service.js';
 import { SpentStates } from './spent-states.service.js';
 import { TenantRegistry } from '../config/tenant-registry.service.js';
-import { browserLoginOf } from '../config/tenant.js';
+import { browserLoginOf, type Tenant } from '../config/tenant.js';
 import { Clock } from '../call/clock.js';
 import { Deadlines } from '../call/deadline.js';
 import { authorizationUrl, checkLoginParameters } from './authorization-request.js';
 import { misfitOf, readCallback, type CallbackParameters } from './callback-parameters.js';
 import { CallbackVerifier } from './callback-verifier.service.js';
-import {
-  createPendingLogin,
-  PendingLogins,
-  providerDigest,
-  type PendingLogin,
-  type StartedLogin,
-} from './pending-login.js';
 import { safeReturnTo } from './return-to.js';
+import {
+  clientDigest,
+  StartedLogins,
+  type OpenedLogin,
+  type ProvenLogin,
+  type StartedLogin,
+} from './started-login.js';
 
-/** Shown to a user who reloads a callback, goes back to it, or returns to the oldest of many tabs. */
-const ADVICE =
-  'this login was finished before, has expired or was replaced by newer ones: start the login again';
+/** Shown to a user who reloads a callback or goes back to it. */
+const ADVICE = 'this login was finished before or has expired: start the login again';
 
-const NOT_PENDING = `this response belongs to no pending login: ${ADVICE}`;
+const NOT_STARTED = `this response belongs to no started login: ${ADVICE}`;
 
 /** Causes: the login route is on another host than `redirectUri`, or the user changed the browser. */
 const NO_COOKIE =
@@ -52,9 +52,9 @@ export interface LoginTarget {
 }
 
 export interface CallbackRoute<T> {
-  /** Path of the request, which must be that of the `redirectUri`. Asked where the state matches. */
+  /** Path of the request, which must be that of the `redirectUri`. Asked where the login is that of this browser. */
   getPath: () => string | Promise<string>;
-  /** Called with the login that the response belongs to, before it is verified. */
+  /** Called where the `state` opens, before anything else is verified: the login may be over, used, or of another browser. */
   onMatched: (login: StartedLogin) => void;
   /** Keeps the identity with `session: 'host'`. */
   storeIdentity: (identity: ExhibitorIdentity) => void | Promise<void>;
@@ -65,7 +65,7 @@ export interface CallbackRoute<T> {
 @Injectable()
 export class LoginService {
   readonly #cookies: ExhibitorSettings['cookies'];
-  readonly #pending: PendingLogins;
+  readonly #started: StartedLogins;
 
   constructor(
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
@@ -80,11 +80,11 @@ export class LoginService {
     @Inject(ProblemLog) private readonly log: ProblemLog,
   ) {
     this.#cookies = settings.cookies;
-    this.#pending = new PendingLogins(sealer, settings.cookies);
+    this.#started = new StartedLogins(sealer, log, settings.cookies);
   }
 
   /**
-   * Starts a login: stores it in a cookie and answers the address of the provider to redirect to.
+   * Starts a login: gives the browser its cookie and answers the address of the provider to redirect to.
    *
    * @param getTarget code of the host, asked where the request may start a login
    */
@@ -93,7 +93,7 @@ export class LoginService {
     tenantKey: string | undefined,
     getTarget: () => Promise<LoginTarget>,
   ): Promise<string> {
-    // An image or a script cannot show the page of the provider: its login would only replace a pending one.
+    // An image or a script cannot show the page of the provider: its login would only leave a cookie.
     if (!mayShowPage(http) || (isInForeignFrame(http) && this.#cookies.sameSite !== 'none')) {
       throw new ExhibitorError('invalid_argument', 'a login starts by navigating to this address');
     }
@@ -103,52 +103,37 @@ export class LoginService {
     const eventId = target.eventId === undefined ? undefined : checkEventId(target.eventId);
     const parameters = checkLoginParameters(target.parameters, tenant.key);
     const ages = [login.maxAge, parameters.maxAge].filter((age) => age !== undefined);
-    const start = {
+    const authorizeUrl = await this.deadlines.within(tenant.http.deadline, (deadline) =>
+      this.provider.urlOf(tenant, 'authorize', deadline),
+    );
+    const request = await this.#started.begin(http, tenant, {
       tenant: tenant.key,
-      provider: providerDigest(login),
-      redirectUri: login.redirectUri,
+      client: clientDigest(login),
+      https: isSecure(login.redirectUri),
       responseType: login.responseType,
       eventId,
       returnTo: safeReturnTo(target.returnTo),
       maxAge: ages.length === 0 ? undefined : Math.min(...ages),
       former: await this.session.carriedLogins(http, tenant.key),
-    };
-    const digit = this.#pending.chooseDigit(http, login, this.clock.random());
-    const pending = createPendingLogin(start, digit);
-    const authorizeUrl = await this.deadlines.within(tenant.http.deadline, (deadline) =>
-      this.provider.urlOf(tenant, 'authorize', deadline),
-    );
-    const url = await authorizationUrl(login, pending, authorizeUrl, parameters);
-    await this.#pending.keep(http, pending);
+      startedAt: this.clock.epochMs(),
+    });
+    const url = await authorizationUrl(login, request, authorizeUrl, parameters);
     publish('login', () => ({ tenant: tenant.key, outcome: 'started' }));
     return url;
   }
 
   /** Finishes a login at the callback: matches and spends the state, verifies the response and starts the session. Returns what `onKept` does. */
-  async finish<T>(
-    http: HttpContext,
-    { getPath, onMatched, storeIdentity, onKept }: CallbackRoute<T>,
-  ): Promise<T> {
+  async finish<T>(http: HttpContext, route: CallbackRoute<T>): Promise<T> {
     try {
-      const { pending, parameters } = await this.#match(http, getPath);
-      // This goes to code of the host. The other members are secrets.
-      onMatched({ tenant: pending.tenant, eventId: pending.eventId, returnTo: pending.returnTo });
-      await this.#spend(http, pending, parameters);
-      const tenant = await this.tenants.get(pending.tenant);
-      // The options of the tenant may have changed since the start. A login of another host that shares `secrets` is refused too:
-      // that host may ask for less, such as a larger `maxAge`.
-      const own = browserLoginOf(tenant);
-      if (pending.provider !== providerDigest(own) || pending.redirectUri !== own.redirectUri) {
-        const detail = 'this login was started with another provider, client or host';
-        throw this.log.refusal(tenant, 'callback', { reason: 'state', detail }, { message: detail });
-      }
+      const { started, parameters, tenant } = await this.#match(http, route);
+      await this.#spend(http, started, parameters);
       const login = await this.deadlines.within(tenant.http.deadline, (deadline) =>
-        this.callback.verify(tenant, pending, parameters, deadline),
+        this.callback.verify(tenant, started, parameters, deadline),
       );
-      const state = await this.session.establish(http, tenant, login, storeIdentity);
+      const state = await this.session.establish(http, tenant, login, route.storeIdentity);
       publish('login', () => ({ tenant: tenant.key, outcome: 'succeeded' }));
       // It may answer the request itself and never settle.
-      return await onKept(state);
+      return await route.onKept(state);
     } catch (error) {
       publish('login', () => ({
         outcome: 'failed',
@@ -159,43 +144,63 @@ export class LoginService {
     }
   }
 
-  /** The pending login of this response. A response that matches none leaves all of them usable. */
+  /** The started login of this response, whose `state` alone names the tenant. One that is refused here can still be finished. */
   async #match(
     http: HttpContext,
-    getPath: CallbackRoute<unknown>['getPath'],
-  ): Promise<{ pending: PendingLogin; parameters: CallbackParameters }> {
+    { getPath, onMatched }: CallbackRoute<unknown>,
+  ): Promise<{ started: ProvenLogin; parameters: CallbackParameters; tenant: Tenant }> {
     const parameters = readCallback(http);
-    const pending = parameters && (await this.#pending.find(http, parameters.state));
-    if (pending) {
-      const misfit = misfitOf(parameters, pending, http.request.method, await getPath());
-      if (misfit === undefined) {
-        return { pending, parameters };
-      }
-      throw this.#refuse(pending.tenant, misfit, NOT_PENDING);
-    }
     if (parameters === undefined) {
       throw this.#withoutState(http);
     }
-    if (this.#pending.areSent(http)) {
-      throw new LoginFailedError('state', NOT_PENDING);
+    const login = await this.#started.open(parameters.state);
+    if (login === undefined) {
+      throw new LoginFailedError('state', NOT_STARTED);
     }
-    const refusal: Refusal = {
-      reason: 'state',
-      option: 'login.redirectUri',
-      detail: `it brought ${NO_COOKIE}`,
-    };
-    throw this.#refuse(this.tenants.onlyKey, refusal, `the browser sent ${NO_COOKIE}: start the login again`);
+    const { tenant: key, eventId, returnTo } = login;
+    // This goes to code of the host, which needs no more.
+    onMatched({ tenant: key, eventId, returnTo });
+    if (login.endsAt <= this.clock.epochMs()) {
+      throw new LoginFailedError('state', ADVICE);
+    }
+    const secrets = this.#started.secretsOf(http, login);
+    if (secrets === undefined) {
+      throw await this.#withoutCookie(login);
+    }
+    const tenant = await this.tenants.get(key);
+    // The options of the tenant may have changed since the start. A login of another host that shares `secrets` is refused too:
+    // that host may ask for less, such as a larger `maxAge`.
+    const own = browserLoginOf(tenant);
+    if (login.client !== clientDigest(own)) {
+      const detail = 'this login was started with another provider, client or host';
+      throw this.log.refusal(tenant, 'callback', { reason: 'state', detail }, { message: detail });
+    }
+    const misfit = misfitOf(parameters, login, own.redirectUri, http.request.method, await getPath());
+    if (misfit !== undefined) {
+      throw this.#refuse(key, misfit, NOT_STARTED);
+    }
+    return { started: { ...login, ...secrets }, parameters, tenant };
+  }
+
+  /** That of a login that was finished is gone: a reload or the back button. */
+  async #withoutCookie({ id, tenant }: OpenedLogin): Promise<LoginFailedError> {
+    if (await this.states.isSpent(id)) {
+      return new LoginFailedError('state', ADVICE);
+    }
+    const detail = `it brought ${NO_COOKIE}`;
+    const refusal: Refusal = { reason: 'state', option: 'login.redirectUri', detail };
+    return this.#refuse(tenant, refusal, `the browser sent ${NO_COOKIE}: start the login again`);
   }
 
   /** Without a `state`, or with a parameter that is repeated or too long. A visit without parameters is not logged. */
   #withoutState(http: HttpContext): LoginFailedError {
     const error = http.target.searchParams.get('error');
     if (http.request.method !== 'POST' && error === null) {
-      return new LoginFailedError('state', NOT_PENDING);
+      return new LoginFailedError('state', NOT_STARTED);
     }
     const detail = http.isUnreadForm ? UNREAD_FORM : 'it has no state, or a parameter more than once';
     const received = error === null ? undefined : `error ${error}`;
-    return this.#refuse(this.tenants.onlyKey, { reason: 'state', detail, received }, NOT_PENDING);
+    return this.#refuse(this.tenants.onlyKey, { reason: 'state', detail, received }, NOT_STARTED);
   }
 
   /** Anybody can send a browser to the callback. */
@@ -206,14 +211,13 @@ export class LoginService {
   }
 
   /** A state is used once, with a `store` in all processes. Anybody can send an `error`, which redeems nothing and is not stored. */
-  async #spend(http: HttpContext, pending: PendingLogin, { error }: CallbackParameters): Promise<void> {
-    this.#pending.clear(http, pending);
-    const { state } = pending;
-    const { loginTtl } = this.#cookies;
-    const spent =
-      error === undefined ? this.states.spend(state, loginTtl) : this.states.spendHere(state, loginTtl);
+  async #spend(http: HttpContext, login: ProvenLogin, { error }: CallbackParameters): Promise<void> {
+    this.#started.clear(http, login);
+    const { id, startedAt, endsAt, tenant } = login;
+    const ttl = endsAt - startedAt;
+    const spent = error === undefined ? this.states.spend(id, ttl) : this.states.spendHere(id, ttl);
     if (!(await spent)) {
-      throw new LoginFailedError('state', ADVICE, { tenant: pending.tenant });
+      throw new LoginFailedError('state', ADVICE, { tenant });
     }
   }
 }

@@ -69,7 +69,7 @@ export class SelectionCookie {
 
   /** Anything that is not ours counts as none chosen. */
   #selections(http: HttpContext, session: SessionState): Selections {
-    const sent = this.#cookies.held(http, 'selection', isSecureHost(session));
+    const sent = this.#cookies.read(http, 'selection', isSecureHost(session));
     if (sent === undefined || session.mode === 'bearer') {
       return [];
     }

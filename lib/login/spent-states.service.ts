@@ -6,7 +6,7 @@ import { SharedValues } from '../store/shared-values.service.js';
 /** States that are remembered in one process. */
 const MAX = 100_000;
 
-/** Login states that were used: in this process the last 100,000, across processes with a `store`. */
+/** Login states that were used, by their id: in this process the last 100,000, across processes with a `store`. */
 @Injectable()
 export class SpentStates {
   readonly #spent: ExpiringCache<true>;
@@ -21,21 +21,25 @@ export class SpentStates {
   /**
    * Spends a state. Answers false where it was used before. A store that is down refuses no login.
    *
-   * @param ttl how long its pending login can still be redeemed, in ms
+   * @param ttl how long its login can still be finished, in ms
    */
-  async spend(state: string, ttl: number): Promise<boolean> {
+  async spend(id: string, ttl: number): Promise<boolean> {
     return (
-      this.spendHere(state, ttl) &&
-      (await this.values.write('spent-state', state, '1', ttl, { ifAbsent: true })) !== false
+      this.spendHere(id, ttl) &&
+      (await this.values.write('spent-state', id, '1', ttl, { ifAbsent: true })) !== false
     );
   }
 
+  async isSpent(id: string): Promise<boolean> {
+    return this.#spent.has(id) || typeof (await this.values.read('spent-state', id)) === 'string';
+  }
+
   /** As {@link spend}, in this process only: where nothing can be redeemed, nothing is left in the store. */
-  spendHere(state: string, ttl: number): boolean {
-    if (this.#spent.has(state)) {
+  spendHere(id: string, ttl: number): boolean {
+    if (this.#spent.has(id)) {
       return false;
     }
-    this.#spent.set(state, true, { ttl });
+    this.#spent.set(id, true, { ttl });
     return true;
   }
 }

@@ -3,7 +3,7 @@ import { type ExhibitorError } from '../errors/exhibitor.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import type { HttpContext } from '../browser/http-context.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
-import type { StartedLogin } from '../login/pending-login.js';
+import type { StartedLogin } from '../login/started-login.js';
 import { callPassport, setUser, type SessionState } from '../login/request-user.js';
 import type { Results } from './execution-context.js';
 import { DECIDE, neverSettle, requirePerson, RouteGuard, SERVICES, TARGET } from './route-guard.js';
@@ -109,8 +109,8 @@ export class ExhibitorCallbackGuard extends RouteGuard {
   }
 
   /**
-   * The login that this callback belongs to: its tenant, event and return address. `undefined` where the state matches none:
-   * the login was finished before, has expired, was replaced by newer ones, or never was. For `onLoginFailed`.
+   * The login that this callback belongs to: its tenant, event and return address; `undefined` where its `state` does not open. The login
+   * may be over, used before, or of another browser, so treat it as a part of the address. For `onLoginFailed`.
    */
   protected getStartedLogin(http: HttpContext): StartedLogin | undefined | Promise<StartedLogin | undefined> {
     return this.#started.get(http);

@@ -111,7 +111,7 @@ describe('the options', () => {
     expect(settings).toMatchObject({
       session: ['cookie'],
       secrets: [],
-      cookies: { loginTtl: 600_000, identityTtl: 28_800_000, absoluteTtl: 28_800_000, sameSite: 'lax' },
+      cookies: { loginTtl: 3_600_000, identityTtl: 28_800_000, absoluteTtl: 28_800_000, sameSite: 'lax' },
       tenantCache: { ttl: 60_000, max: 10_000, staleIfError: 3_600_000 },
       lookupCache: { ttl: 60_000, max: 10_000, staleIfError: 0, maxBytes: 67_108_864 },
       logoutCheck: { ttl: 1_000, provider: false },

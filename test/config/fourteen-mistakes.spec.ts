@@ -262,10 +262,18 @@ describe('a value of onboarding that is most likely wrong', () => {
   });
 });
 
+/** That of a login which another browser has started. */
+async function startedState(url: string): Promise<string> {
+  const { location = '' } = await new Visitor().visit(`${url}/auth/login`);
+  return new URL(location).searchParams.get('state') ?? '';
+}
+
 describe('a callback without login cookie', () => {
   it('is named: its login may have started on another host', async () => {
-    const { callback } = await start();
-    const reply = await new Visitor().visit(`${callback}?state=any&code=any`);
+    const { callback, url } = await start();
+    const state = await startedState(url);
+    lines.clear();
+    const reply = await new Visitor().visit(`${callback}?state=${state}&code=any`);
     expectLine(
       reply,
       401,
@@ -274,24 +282,24 @@ describe('a callback without login cookie', () => {
     );
   });
 
-  it('is not suspected where the browser sent the cookie of another login', async () => {
-    const { callback, url } = await start();
+  it('is not suspected where the state does not open', async () => {
+    const { callback } = await start();
     const visitor = new Visitor();
-    await visitor.visit(`${url}/auth/login`);
     const reply = await visitor.visit(`${callback}?state=of-another&code=any`);
-    expect([reply.status, reply.text]).toEqual([401, expect.stringContaining('belongs to no pending login')]);
+    expect([reply.status, reply.text]).toEqual([401, expect.stringContaining('belongs to no started login')]);
     expect(lines.all).toEqual([]);
   });
 
-  it('names none of several tenants, since it belongs to none', async () => {
-    const { callback } = await startWith(
+  it('names that of several tenants which the state names', async () => {
+    const { callback, url } = await startWith(
       tenantsOptions(sandbox, ['acme', 'globex'], { resolveTenant: () => 'acme' }),
     );
+    const state = await startedState(url);
     lines.clear();
-    await new Visitor().visit(`${callback}?state=any&code=any`);
-    await new Visitor().visit(callback, { form: { state: 'any', code: 'any' } });
+    await new Visitor().visit(`${callback}?state=${state}&code=any`);
+    await new Visitor().visit(callback, { form: { state, code: 'any' } });
     expect(lines.all).toEqual([
-      expect.stringMatching(/^tenants\.\*\.login\.redirectUri: .* it brought no login cookie/),
+      expect.stringMatching(/^tenants\.acme\.login\.redirectUri: .* it brought no login cookie/),
     ]);
   });
 });

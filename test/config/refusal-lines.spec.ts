@@ -29,10 +29,11 @@ import {
   type TenantOptions,
 } from '../../lib/index.js';
 import { BoothController } from '../support/booth.controller.js';
+import { clockOf } from '../support/clock.js';
 import { stall, type AnyFault } from '../support/faults.js';
 import { hostUser, signIn } from '../nest/signed-in.js';
 import { withProvider, type Given } from '../login/hosts.js';
-import { arrive, toHost, type Arrival } from '../login/journey.js';
+import { arrive, copyOf, toHost, type Arrival } from '../login/journey.js';
 import { COOKIE_SECRET, setUser, startHost, type Host, type HostKind } from '../support/host.js';
 import { useClosing, useSandbox } from '../support/lifetimes.js';
 import { loggedLines } from '../support/logged-lines.js';
@@ -122,13 +123,37 @@ const CALLBACKS: readonly CallbackCase[] = [
     line: undefined,
   },
   {
-    what: 'with a state that is spent, in a browser with another login',
-    send: async (visitor, arrival, host) => {
+    what: 'with a state that is spent',
+    send: async (visitor, arrival) => {
       expect((await toHost(visitor, arrival)).status).toBe(303);
-      await visitor.visit(`${host.url}/auth/login`);
       return toHost(visitor, arrival);
     },
     line: undefined,
+  },
+  {
+    what: 'with a state that is spent, in a browser that still has its cookie',
+    send: async (visitor, arrival, host) => {
+      const copy = copyOf(visitor, host);
+      expect((await toHost(visitor, arrival)).status).toBe(303);
+      return toHost(copy, arrival);
+    },
+    line: undefined,
+  },
+  {
+    what: 'with a state that is expired',
+    send: (visitor, arrival, { app }) => {
+      clockOf(app).skip(3_600_001);
+      return toHost(visitor, arrival);
+    },
+    line: undefined,
+  },
+  {
+    what: 'with a state of another client of this host name',
+    send: async (visitor, arrival, { callback }) => {
+      const sibling = await start({ login: { clientId: 'another' }, redirectUri: callback });
+      return toHost(visitor, { ...arrival, callback: sibling.callback });
+    },
+    line: /^tenant: the callback is refused \(state\): this login was started with another provider, client or host/,
   },
 ];
 

@@ -1,6 +1,5 @@
-import { beforeAll, describe, expect, it, jest } from '@jest/globals';
+import { beforeAll, describe, expect, it } from '@jest/globals';
 import { decodeProtectedHeader } from 'jose';
-import { Clock } from '../../lib/call/clock.js';
 import { leaksOf } from '../setup/leaks.js';
 import { clockOf } from '../support/clock.js';
 import type { Host, HostKind } from '../support/host.js';
@@ -19,10 +18,9 @@ import {
   isLoggedIn,
   logIn,
   logOut,
-  pendingLogins,
+  loginCookies,
   toHost,
   toProvider,
-  type Arrival,
 } from './journey.js';
 
 /** As a proxy that terminates TLS knows the host. */
@@ -52,16 +50,12 @@ const browserAt = ({ url }: Host, isHttps = false): Site =>
 const cookiesOf = (visitor: Visitor, { url }: { url: string }): Map<string, string> =>
   visitor.cookies(new URL(url).hostname);
 
-/** The only pending login of a browser: the name of its cookie. */
-const pendingOf = (visitor: Visitor, site: { url: string } = host): string =>
-  pendingLogins(visitor, site)[0] ?? '';
-
 /** Cookies that a reply sets, with their attributes as sent. */
 function attributesIn(reply: Reply): Record<string, string> {
   return Object.fromEntries(
     reply.setCookies.map((header) => {
       const [pair = '', ...attributes] = header.split('; ');
-      const name = pair.slice(0, pair.indexOf('=')).replace(/-[0-9a-f]$/, '-…');
+      const name = pair.slice(0, pair.indexOf('=')).replace(/-login-[\w-]{8}$/, '-login-…');
       return [name, attributes.toSorted().join('; ')];
     }),
   );
@@ -90,7 +84,7 @@ describe('the sealed cookies', () => {
     const headed = (maxAge: number, sameSite: string): string =>
       `HttpOnly; Max-Age=${maxAge}; Path=/; SameSite=${sameSite}`;
     const started = await visitor.visit(`${site.url}/auth/login`);
-    expect(attributesIn(started)).toEqual({ [`${prefix}exhibitor-login-…`]: headed(600, login) });
+    expect(attributesIn(started)).toEqual({ [`${prefix}exhibitor-login-…`]: headed(3_600, login) });
     expect(attributesIn(await logIn(visitor, site))).toEqual({
       [`${prefix}exhibitor-login-…`]: headed(0, login),
       [`${prefix}exhibitor-identity`]: headed(28_800, identity),
@@ -126,9 +120,8 @@ describe('the sealed cookies', () => {
 
   it('are JWE with a key for each purpose, show nothing, and contain no token and no claims about one', async () => {
     const { visitor, arrival } = await arrive(host, '?returnTo=/secret-page&eventId=secret-event');
-    const login = visitor.cookies().get(pendingOf(visitor)) ?? '';
     await toHost(visitor, arrival);
-    const sealed = [login, visitor.cookies().get('exhibitor-identity') ?? ''];
+    const sealed = [arrival.parameters.get('state') ?? '', visitor.cookies().get('exhibitor-identity') ?? ''];
     const headers = sealed.map((each) => decodeProtectedHeader(each));
     const header = { alg: 'dir', enc: 'A256GCM', kid: expect.any(String) };
     expect(headers).toEqual([header, header]);
@@ -146,13 +139,13 @@ describe('the sealed cookies', () => {
 
   it('are not accepted for each other', async () => {
     const { visitor, arrival } = await arrive(host);
-    const name = pendingOf(visitor);
     const swapped = copyOf(visitor, host);
-    swapped.cookies().set('exhibitor-identity', visitor.cookies().get(name) ?? '');
+    swapped.cookies().set('exhibitor-identity', arrival.parameters.get('state') ?? '');
     expect(await isLoggedIn(swapped, host)).toBe(false);
     expect((await toHost(visitor, arrival)).status).toBe(303);
-    swapped.cookies().set(name, visitor.cookies().get('exhibitor-identity') ?? '');
-    expectRefusal(await toHost(swapped, arrival), 'state');
+    const state = visitor.cookies().get('exhibitor-identity') ?? '';
+    const parameters = new URLSearchParams({ code: 'any', state });
+    expectRefusal(await toHost(swapped, { ...arrival, parameters }), 'state');
   });
 
   it.each(['code', 'code id_token'] as const)(
@@ -168,7 +161,7 @@ describe('the sealed cookies', () => {
       expectRefusal(await toHost(victim, arrival), 'state');
       // The login of the victim gives the other one no prefix either.
       await enter(site, undefined, victim);
-      expect(pendingLogins(victim, site)).toEqual([expect.stringMatching(/^exhibitor-login-/)]);
+      expect(loginCookies(victim, site)).toEqual([expect.stringMatching(/^exhibitor-login-/)]);
       cookiesOf(victim, site).delete('__Host-exhibitor-identity');
 
       await toHost(attacker, arrival);
@@ -181,8 +174,8 @@ describe('the sealed cookies', () => {
   );
 
   it('are ignored where they cannot be opened, without an exception', async () => {
-    const { visitor } = await arrive(host);
-    const sealed = visitor.cookies().get(pendingOf(visitor)) ?? '';
+    const visitor = new Visitor();
+    const sealed = (await enter(host, undefined, visitor)).cookies().get('exhibitor-identity') ?? '';
     const [header = '', ...rest] = sealed.split('.');
     const headed = (members: string): string =>
       [Buffer.from(members).toString('base64url'), ...rest].join('.');
@@ -198,7 +191,7 @@ describe('the sealed cookies', () => {
     ]) {
       const { visitor: stranger, arrival } = await arrive(host);
       for (const name of [
-        pendingOf(stranger),
+        ...loginCookies(stranger, host),
         'exhibitor-identity',
         'exhibitor-login-',
         'exhibitor-login-zzz',
@@ -269,7 +262,7 @@ describe('a rotation of the secrets', () => {
   const OLD = 'the old cookie secret of these tests, 32+ characters';
   const NEW = 'the new cookie secret of these tests, 32+ characters';
 
-  it('keeps pending logins and identities until the old secret is removed', async () => {
+  it('keeps started logins and identities until the old secret is removed', async () => {
     const before = await start({ secrets: [OLD] });
     const after = (...secrets: string[]): Promise<Host> => start({ secrets, redirectUri: before.callback });
     const [appended, promoted, removed] = [await after(OLD, NEW), await after(NEW, OLD), await after(NEW)];
@@ -291,133 +284,6 @@ describe('a rotation of the secrets', () => {
   });
 });
 
-/** The largest values of a login: what JSON escapes, what UTF-8 makes longer, and both. */
-const WORST: readonly [[what: string, eventId: string, returnTo: string], ...[string, string, string][]] = [
-  ['quotation marks', '"'.repeat(128), `/${'"'.repeat(511)}`],
-  ['characters of 4 bytes', '😀'.repeat(32), `/${'😀'.repeat(127)}`],
-  ['characters of 3 bytes', `${'展'.repeat(42)}x`, `/?${'展'.repeat(170)}`],
-];
-const [[, WORST_EVENT, WORST_PAGE]] = WORST;
-const LARGE = { eventId: WORST_EVENT, returnTo: `/${'"'.repeat(300)}` };
-
-/** Bytes of the cookies of the module in a request: `name=value` with `; ` for each. */
-const bytesOf = (visitor: Visitor, site: { url: string }, part = 'exhibitor-'): number =>
-  [...cookiesOf(visitor, site)]
-    .filter(([name]) => name.includes(part))
-    .reduce((sum, [name, value]) => sum + Buffer.byteLength(`${name}=${value}; `), 0);
-
-const queryOf = (values: Record<string, string>): string => `?${new URLSearchParams(values)}`;
-
-/** Begins logins one after the other; the budget holds after each. Answers the last one, and all. */
-async function begin(
-  { site, visitor }: Site,
-  count: number,
-  values: Record<string, string> = {},
-): Promise<{ last: Arrival; arrivals: Arrival[] }> {
-  const arrivals: Arrival[] = [];
-  for (let tab = 0; tab < count; tab++) {
-    arrivals.unshift(await toProvider(visitor, site, queryOf(values)));
-    expect(bytesOf(visitor, site)).toBeLessThanOrEqual(7_000);
-    const sizes = pendingLogins(visitor, site).map((name) => cookiesOf(visitor, site).get(name)?.length ?? 0);
-    expect(Math.max(...sizes)).toBeLessThanOrEqual(2_000);
-  }
-  const [last] = arrivals;
-  if (last === undefined) {
-    throw new Error('no login was begun');
-  }
-  return { last, arrivals };
-}
-
-/** A claim that still fits into 3,000 bytes. */
-const LARGEST = 'x'.repeat(1_630);
-
-/** A browser whose identity is as large as it may be. */
-async function enterAtMost(): Promise<Site> {
-  const at = browserAt(behindTls, true);
-  provider.script = says({ biography: LARGEST });
-  await enter(at.site, undefined, at.visitor);
-  provider.script = {};
-  expect(bytesOf(at.visitor, at.site, 'exhibitor-identity')).toBeGreaterThan(2_900);
-  return at;
-}
-
-const expectFinished = async (visitor: Visitor, arrival: Arrival): Promise<void> =>
-  expect((await toHost(visitor, arrival)).status).toBe(303);
-
-describe('the cookies of a browser', () => {
-  it.each(WORST)(
-    'stay in the budget with logins of %s, and the newest is kept',
-    async (_, eventId, returnTo) => {
-      const at = browserAt(behindTls, true);
-      const { last, arrivals } = await begin(at, 6, { eventId, returnTo });
-      const kept = pendingLogins(at.visitor, at.site).length;
-      const oldest = arrivals.at(-1);
-      if (kept < 6 && oldest !== undefined) {
-        expectRefusal(await toHost(at.visitor, oldest), 'state');
-      }
-      await expectFinished(at.visitor, last);
-      expect(await identityOf(at.visitor, at.site)).toMatchObject({ subject: 'pat', eventId });
-    },
-  );
-
-  it('stay in it beside the largest identity', async () => {
-    const at = await enterAtMost();
-    const { last } = await begin(at, 4, { eventId: WORST_EVENT, returnTo: WORST_PAGE });
-    expect(await isLoggedIn(at.visitor, at.site)).toBe(true);
-    await expectFinished(at.visitor, last);
-  });
-
-  it('stay in it when the identity arrives last: the other logins go', async () => {
-    const at = browserAt(behindTls, true);
-    const { site, visitor } = at;
-    const { last } = await begin(at, 3, LARGE);
-    const taken = pendingLogins(visitor, site);
-    expect(taken).toHaveLength(3);
-    const others = Array.from('0123', (digit) => (taken[0] ?? '').replace(/.$/, digit));
-    cookiesOf(visitor, site).set(others.find((name) => !taken.includes(name)) ?? '', 'x'.repeat(3_000));
-    provider.script = says({ biography: LARGEST.slice(300) });
-    await expectFinished(visitor, last);
-    expect(bytesOf(visitor, site)).toBeGreaterThan(2_500);
-    expect(pendingLogins(visitor, site)).toEqual([]);
-  });
-
-  it('stay in it beside the largest ID token: the other logins go first, then the ID token', async () => {
-    const at = await enterAtMost();
-    const cookies = cookiesOf(at.visitor, at.site);
-    const idToken = '__Host-exhibitor-id-token';
-    for (const [size, isKept] of [
-      [1_900, true],
-      [1_900, true],
-      [2_500, false],
-    ] as const) {
-      cookies.set(idToken, 'x'.repeat(size));
-      const { last } = await begin(at, 1, LARGE);
-      expect([cookies.has(idToken), pendingLogins(at.visitor, at.site).length]).toEqual([isKept, 1]);
-      await (isKept ? undefined : expectFinished(at.visitor, last));
-    }
-  });
-
-  it('hold six ordinary logins', async () => {
-    const at = browserAt(behindTls, true);
-    const ordinary = { eventId: 'world-2026', returnTo: '/events/world-2026/mine' };
-    const { arrivals } = await begin(at, 6, ordinary);
-    expect(pendingLogins(at.visitor, at.site)).toHaveLength(6);
-    for (const arrival of arrivals) {
-      await expectFinished(at.visitor, arrival);
-    }
-  });
-
-  it('count what is in the browser already, also where it does not open', async () => {
-    const at = browserAt(behindTls, true);
-    for (const digit of ['0', '9', 'f']) {
-      cookiesOf(at.visitor, at.site).set(`__Host-exhibitor-login-${digit}`, 'x'.repeat(3_000));
-    }
-    const { last } = await begin(at, 1);
-    expect(pendingLogins(at.visitor, at.site)).toHaveLength(1);
-    await expectFinished(at.visitor, last);
-  });
-});
-
 describe('cookies that a neighbour has set', () => {
   it('with thousands of names hinder no login, and none is removed', async () => {
     const cookie = Array.from({ length: 545 }, (_, index) => `__Host-exhibitor-login-${index}=`).join('; ');
@@ -425,54 +291,6 @@ describe('cookies that a neighbour has set', () => {
     const { site, visitor } = browserAt(behindTls, true);
     const started = await visitor.visit(`${site.url}/auth/login`, { headers: { cookie } });
     expect([started.status, started.setCookies.length]).toEqual([302, 1]);
-  });
-
-  it('for a parent domain end no login of another tab, and are not counted', async () => {
-    const at = browserAt(behindTls, true);
-    const { last } = await begin(at, 1);
-    for (let digit = 0; digit < 6; digit += 1) {
-      cookiesOf(at.visitor, at.site).set(`exhibitor-login-${digit}`, 'x'.repeat(1_200));
-    }
-    expect((await at.visitor.visit(`${at.site.url}/auth/login`)).setCookies).toHaveLength(1);
-    await expectFinished(at.visitor, last);
-  });
-});
-
-describe('tabs that start a login at the same moment', () => {
-  /** Logins of one browser, whose requests carry no cookie yet. Answers the replies of their callbacks. */
-  async function finishAll(chances: readonly number[]): Promise<{ pending: string[]; statuses: number[] }> {
-    const [visitor, left] = [new Visitor(), [...chances]];
-    const clock = host.app.get(Clock, { strict: false });
-    const random = jest.spyOn(clock, 'random').mockImplementation(() => left.shift() ?? 0);
-    const tabs = await Promise.all(chances.map(() => arrive(host)));
-    random.mockRestore();
-    for (const tab of tabs) {
-      tab.visitor.cookies().forEach((value, name) => visitor.cookies().set(name, value));
-    }
-    const pending = pendingLogins(visitor, host).map((name) => name.slice(-1));
-    const statuses: number[] = [];
-    for (const { arrival } of tabs) {
-      statuses.push((await toHost(visitor, arrival)).status);
-    }
-    return { pending: pending.toSorted(), statuses: statuses.toSorted() };
-  }
-
-  it('all end well', async () => {
-    expect(await finishAll([0, 0.1, 0.2, 0.5, 0.99])).toEqual({
-      pending: ['0', '1', '3', '8', 'f'],
-      statuses: [303, 303, 303, 303, 303],
-    });
-  });
-
-  it('may get the same cookie: then the later one replaces the other, which is refused by state', async () => {
-    expect(await finishAll([0.3, 0.3])).toEqual({ pending: ['4'], statuses: [303, 401] });
-  });
-
-  it('get a cookie of their own where the browser has others, and any where it has all', async () => {
-    const visitor = new Visitor();
-    Array.from('012345689abcdef', (digit) => visitor.cookies().set(`exhibitor-login-${digit}`, 'x'));
-    expect((await toProvider(visitor, host)).parameters.get('state')?.[0]).toBe('7');
-    await enter(host, undefined, visitor);
   });
 });
 
@@ -485,12 +303,14 @@ describe('the event of a login', () => {
     ['an empty segment', 'world//2026'],
   ])('is no event id with %s: 400, and nothing is sent or kept', async (_, eventId) => {
     const seen = provider.seen.length;
-    const reply = await new Visitor().visit(`${host.url}/auth/login${queryOf({ eventId })}`);
+    const reply = await new Visitor().visit(`${host.url}/auth/login?${new URLSearchParams({ eventId })}`);
     expectError(reply, 400, 'invalid_argument');
     expect([reply.location, reply.setCookies, provider.seen.length]).toEqual([undefined, [], seen]);
   });
 
   it.each(['x'.repeat(128), '😀'.repeat(32), ' ', '"<>"'])('may be %j', async (eventId) => {
-    expect(await identityOf(await enter(host, queryOf({ eventId })), host)).toMatchObject({ eventId });
+    expect(await identityOf(await enter(host, `?${new URLSearchParams({ eventId })}`), host)).toMatchObject({
+      eventId,
+    });
   });
 });

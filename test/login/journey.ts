@@ -91,8 +91,8 @@ export async function identityOf(visitor: Visitor, { url }: Start): Promise<Exhi
 export const isLoggedIn = async (visitor: Visitor, host: Start): Promise<boolean> =>
   (await identityOf(visitor, host)) !== undefined;
 
-/** Names of the cookies of pending logins. */
-export function pendingLogins(visitor: Visitor, { url }: Start): string[] {
+/** Names of the cookies of started logins. */
+export function loginCookies(visitor: Visitor, { url }: Start): string[] {
   return [...visitor.cookies(new URL(url).hostname).keys()].filter((name) =>
     name.includes('exhibitor-login-'),
   );
@@ -123,12 +123,12 @@ export async function expectAccepted(host: Start, query?: string): Promise<Visit
   const reply = await logIn(visitor, host, query);
   expect([reply.status, reply.location]).toEqual([303, `${host.url}/`]);
   expect(await identityOf(visitor, host)).toMatchObject({ subject: 'pat', email: 'pat@example.com' });
-  expect(pendingLogins(visitor, host)).toEqual([]);
+  expect(loginCookies(visitor, host)).toEqual([]);
   return visitor;
 }
 
 /**
- * Expects that a login changed by the script is refused for this reason: no identity is set, and the pending login is
+ * Expects that a login changed by the script is refused for this reason: no identity is set, and the started login is
  * spent. Leaves the script of the unchanged login, which the caller expects to be accepted.
  */
 export async function expectRefused(
@@ -146,7 +146,7 @@ export async function expectRefused(
   provider.script = honest;
   expectRefusal(refused, reason);
   expect(await identityOf(visitor, host)).toBeUndefined();
-  expect(pendingLogins(visitor, host)).toEqual([]);
+  expect(loginCookies(visitor, host)).toEqual([]);
 
   // Also with a copy of the cookie: the state itself is spent.
   expectRefusal(await toHost(before, arrival), 'state');

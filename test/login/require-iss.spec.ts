@@ -27,7 +27,7 @@ import {
   isLoggedIn,
   logIn,
   logOut,
-  pendingLogins,
+  loginCookies,
   toHost,
   toProvider,
   type Arrival,
@@ -104,7 +104,7 @@ describe('tenants of two providers', () => {
     const asked = attacker.count('/connect/token') + honest.count('/connect/token');
     expectRefusal(await toHost(visitor, { ...arrival, callback: `${host.url}/other/callback` }), 'state');
     expect(attacker.count('/connect/token') + honest.count('/connect/token')).toBe(asked);
-    expect(pendingLogins(visitor, host)).toHaveLength(1);
+    expect(loginCookies(visitor, host)).toHaveLength(1);
     expect((await toHost(visitor, arrival)).status).toBe(303);
   });
 

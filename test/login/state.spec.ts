@@ -23,7 +23,7 @@ import {
   expectRefusal,
   identityOf,
   isLoggedIn,
-  pendingLogins,
+  loginCookies,
   toHost,
   toProvider,
   type Arrival,
@@ -134,21 +134,17 @@ describe.each(FLOWS_BY_KIND)('the state of a login on %s by %s', (kind, response
 
   it('must belong to this browser, to its cookie, and to no other login of it', async () => {
     const { visitor, arrival } = await arrive(host);
-    const [name = ''] = pendingLogins(visitor, host);
-    const sealed = visitor.cookies().get(name) ?? '';
-    const at = sealed.length - 30;
+    const [name = ''] = loginCookies(visitor, host);
+    const proof = visitor.cookies().get(name) ?? '';
     const { visitor: stranger, arrival: strange } = await arrive(host);
     expectRefusal(await toHost(visitor, strange), 'state');
     expectRefusal(await toHost(stranger, arrival), 'state');
-    const [ofStranger = ''] = pendingLogins(stranger, host).map((each) => stranger.cookies().get(each));
-    for (const value of [
-      `${sealed.slice(0, at)}${sealed[at] === 'A' ? 'B' : 'A'}${sealed.slice(at + 1)}`,
-      ofStranger,
-    ]) {
+    const [ofStranger = ''] = loginCookies(stranger, host).map((each) => stranger.cookies().get(each));
+    for (const value of [`${proof.startsWith('A') ? 'B' : 'A'}${proof.slice(1)}`, ofStranger]) {
       visitor.cookies().set(name, value);
       expectRefusal(await toHost(visitor, arrival), 'state');
     }
-    visitor.cookies().set(name, sealed);
+    visitor.cookies().set(name, proof);
     expect((await toHost(visitor, arrival)).status).toBe(303);
   });
 
@@ -175,14 +171,6 @@ describe.each(FLOWS_BY_KIND)('the state of a login on %s by %s', (kind, response
     expect(await isLoggedIn(late, host)).toBe(false);
   });
 
-  it('of the oldest of many tabs is refused with the same advice', async () => {
-    const { visitor, arrival: oldest } = await arrive(host);
-    for (let tab = 0; tab < 12; tab++) {
-      await toProvider(visitor, host);
-    }
-    expectAdvice(await toHost(visitor, oldest));
-  });
-
   it('expires with loginTtl', async () => {
     const { visitor, arrival } = await arrive(host);
     const clock = clockOf(host.app);
@@ -205,7 +193,7 @@ describe.each(FLOWS_BY_KIND)('the state of a login on %s by %s', (kind, response
       await visitor.visit(`${host.callback}?${parameters}`, { method: 'HEAD' });
       await visitor.visit(`${host.url}/auth/logout?${parameters}`, { method: 'POST' });
       expectRefusal(await toHost(visitor, failed(arrival, error, method)), isTold ? reason : 'state');
-      expect(pendingLogins(visitor, host)).toHaveLength(isTold ? 0 : 1);
+      expect(loginCookies(visitor, host)).toHaveLength(isTold ? 0 : 1);
       expect((await toHost(early, arrival)).status).toBe(isTold ? 401 : 303);
     }
   });
@@ -213,12 +201,12 @@ describe.each(FLOWS_BY_KIND)('the state of a login on %s by %s', (kind, response
   it('is that of its own tab: two at once, each with its own page', async () => {
     const { visitor, arrival: first } = await arrive(host, '?returnTo=/first&eventId=event-1');
     const second = await toProvider(visitor, host, '?returnTo=/second&eventId=event-2');
-    expect(pendingLogins(visitor, host)).toHaveLength(2);
+    expect(loginCookies(visitor, host)).toHaveLength(2);
     expect((await toHost(visitor, second)).location).toBe(`${host.url}/second`);
     expect(await identityOf(visitor, host)).toMatchObject({ eventId: 'event-2' });
     expect((await toHost(visitor, first)).location).toBe(`${host.url}/first`);
     expect(await identityOf(visitor, host)).toMatchObject({ eventId: 'event-1' });
-    expect(pendingLogins(visitor, host)).toEqual([]);
+    expect(loginCookies(visitor, host)).toEqual([]);
   });
 });
 
@@ -237,12 +225,17 @@ it('logins at two tenants in one browser are each finished at their own tenant',
   expect(counts()).toEqual(asked.map((count) => count + 1));
 });
 
-describe('a pending login of a tenant whose options change', () => {
+describe('a started login of a tenant whose options change', () => {
   it.each<[what: string, change: LoginOverrides, isFinished: boolean]>([
     ['is finished where they were only read again', {}, true],
     ['is finished after another option changed', { clockTolerance: 60 }, true],
     ['is refused by state once the issuer is another', { issuer: 'https://another.example' }, false],
     ['is refused by state once the client is another', { clientId: 'another-web' }, false],
+    [
+      'is refused by state once the callback is another',
+      { redirectUri: 'http://127.0.0.1:1/auth/callback' },
+      false,
+    ],
   ])('%s', async (_what, change, isFinished) => {
     let overrides: LoginOverrides = {};
     const host = await start({}, (callback) => ({
@@ -313,7 +306,7 @@ describe.each(['express', 'fastify'] as const)('onLoginFailed of a host on %s', 
     const { visitor, arrival } = await arrive(at, query);
     const reply = await toHost(visitor, failed(arrival, 'access_denied', method));
     expectPage(reply, 'login_failed', method === 'GET' ? 302 : 303);
-    expect(pendingLogins(visitor, at)).toEqual([]);
+    expect(loginCookies(visitor, at)).toEqual([]);
     const error = expect.objectContaining({ reason: 'denied', tenant: 'acme' });
     expect(told).toEqual([{ error, login }]);
   });
@@ -341,7 +334,7 @@ describe.each(['express', 'fastify'] as const)('onLoginFailed of a host on %s', 
     expect(told).toEqual([{ error: expect.objectContaining({ code }), login: STARTED }]);
   });
 
-  it('knows no login where the state matches none: finished, forged, or a bare visit', async () => {
+  it('knows the login of each state that opens, finished or expired, and none where it is forged or missing', async () => {
     const { visitor, arrival } = await arrive(host, QUERY);
     const early = copyOf(visitor, host);
     expect((await toHost(visitor, arrival)).location).toBe(`${host.url}${STARTED.returnTo}`);
@@ -351,8 +344,12 @@ describe.each(['express', 'fastify'] as const)('onLoginFailed of a host on %s', 
     expectPage(await visitor.visit(host.callback));
     // The cookie is still there, but its state was spent.
     expectPage(await toHost(early, arrival));
-    expect(told.map(({ login }) => login)).toEqual([undefined, undefined, undefined, STARTED]);
-    expect(told.map(({ error }) => (error as LoginFailedError).reason)).toEqual(Array(4).fill('state'));
+    const { visitor: late, arrival: expired } = await arrive(host, QUERY);
+    clockOf(host.app).skip(3_600_001);
+    expectPage(await toHost(late, expired));
+    clockOf(host.app).back();
+    expect(told.map(({ login }) => login)).toEqual([STARTED, undefined, undefined, STARTED, STARTED]);
+    expect(told.map(({ error }) => (error as LoginFailedError).reason)).toEqual(Array(5).fill('state'));
   });
 
   it('may leave the reply to the package', async () => {

@@ -1,6 +1,6 @@
 import { CodeExchange } from '../../login/code-exchange.service.js';
 import { authorizationUrl } from '../../login/authorization-request.js';
-import { createPendingLogin, type PendingLogin } from '../../login/pending-login.js';
+import { createProof, secretsOf, type LoginRequest } from '../../login/started-login.js';
 import { described } from '../../oidc/check-claims.js';
 import { keySetOf } from '../../oidc/key-set.js';
 import { metadataUrl, OpenIdProvider } from '../../oidc/openid-provider.service.js';
@@ -78,28 +78,29 @@ export async function publishedKey(diagnosis: Diagnosis, deadline: Deadline): Pr
 /** With `prompt=none`, the authorize endpoint answers at once to the `redirectUri` of a client that it knows. */
 export async function authorize(diagnosis: Diagnosis, deadline: Deadline): Promise<string> {
   const { tenant, context } = diagnosis;
-  const pending = startLogin(diagnosis, 'authorize');
+  const request = startLogin(diagnosis, 'authorize');
+  const login = browserLoginOf(tenant);
   const url = await context.get(OpenIdProvider).urlOf(tenant, 'authorize', deadline);
-  const address = new URL(await authorizationUrl(browserLoginOf(tenant), pending, url, { prompt: 'none' }));
+  const address = new URL(await authorizationUrl(login, request, url, { prompt: 'none' }));
   // Only a redirect can be read without a browser.
   address.searchParams.delete('response_mode');
   const reply = await diagnosis.probe(address.href, { accept: 'text/html' });
   const { location = '' } = reply.headers;
   const target = location !== '' && URL.canParse(location, url) ? new URL(location, url) : undefined;
-  const callback = new URL(pending.redirectUri);
+  const callback = new URL(login.redirectUri);
   if (target?.origin === callback.origin && target.pathname === callback.pathname) {
     return answer(diagnosis, new URLSearchParams(`${target.search}&${target.hash.slice(1)}`));
   }
   // Some providers redirect to the page that says what they refuse.
   const isPage = target === undefined || target.href.includes('error');
   prove(isPage, `the provider redirects to ${target?.origin}, not to redirectUri: log in once by a browser`);
-  return refused(diagnosis, pending, reply, deadline);
+  return refused(diagnosis, login.redirectUri, reply, deadline);
 }
 
 /** What a page for people says. It is answered with 200, 400, 401 or 403. */
 async function refused(
   diagnosis: Diagnosis,
-  { redirectUri }: PendingLogin,
+  redirectUri: string,
   reply: Probed,
   deadline: Deadline,
 ): Promise<never> {
@@ -135,9 +136,9 @@ function answer(diagnosis: Diagnosis, response: URLSearchParams): string {
 /** A provider refuses a wrong client before it looks at the code (RFC 6749 §5.2), so that any code will do. */
 export async function loginClient(diagnosis: Diagnosis, deadline: Deadline): Promise<string> {
   const { tenant, context, seen } = diagnosis;
-  const pending = startLogin(diagnosis, 'token');
+  const { verifier } = startLogin(diagnosis, 'token');
   try {
-    await context.get(CodeExchange).redeem(tenant, pending, NO_CODE, deadline);
+    await context.get(CodeExchange).redeem(tenant, { code: NO_CODE, verifier }, deadline);
   } catch (error) {
     if (Object(error)['oauthError'] !== 'invalid_grant') {
       throw error;
@@ -147,14 +148,12 @@ export async function loginClient(diagnosis: Diagnosis, deadline: Deadline): Pro
 }
 
 /** A login that uses this endpoint. If the metadata is that of another issuer, its endpoints say nothing of this client. */
-function startLogin(diagnosis: Diagnosis, endpoint: 'authorize' | 'token'): PendingLogin {
+function startLogin(diagnosis: Diagnosis, endpoint: 'authorize' | 'token'): LoginRequest {
   const { tenant } = diagnosis;
-  const { redirectUri, responseType, maxAge } = browserLoginOf(tenant);
   if (tenant.isDiscovered(endpoint)) {
     diagnosis.needs('metadata');
   }
-  const start = { tenant: '', provider: '', redirectUri, responseType, maxAge, former: [] };
-  return createPendingLogin(start, '0');
+  return { ...secretsOf(createProof()), state: createProof(), maxAge: browserLoginOf(tenant).maxAge };
 }
 
 /** Cookies of a login are those of one origin. */
