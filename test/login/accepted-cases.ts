@@ -163,9 +163,11 @@ export function acceptedCasesIn(flow: Flow): AcceptedCase[] {
       what: 'nonce, state and PKCE are always sent',
       seen: (provider) => {
         const { query } = provider.last('/connect/authorize');
-        for (const name of ['nonce', 'state', 'code_challenge']) {
+        for (const name of ['nonce', 'code_challenge']) {
           expect(query.get(name)).toMatch(/^[\w-]{43}$/);
         }
+        // RFC 7516 §3.1, with `dir`.
+        expect(query.get('state')).toMatch(/^[\w-]+\.\.[\w-]+\.[\w-]+\.[\w-]+$/);
         expect(query.get('code_challenge_method')).toBe('S256');
         expect(query.get('response_type')).toBe(flow);
         expect(query.get('response_mode')).toBe(flow === 'code' ? null : 'form_post');
