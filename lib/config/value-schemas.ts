@@ -73,7 +73,8 @@ export function isAllowedUrl(url: string, tenantKey: string, isAllowed: AllowedO
     return answer === true;
   } catch (error) {
     const problem = { path: 'allowedOrigins', expected: 'must return true or false, and threw an error' };
-    throw new ConfigurationError([problem], untrustedText(tenantKey), error);
+    const cause = error ?? new TypeError(`allowedOrigins threw ${error}`);
+    throw new ConfigurationError([problem], untrustedText(tenantKey), cause);
   }
 }
 

@@ -17,12 +17,13 @@ export class ConfigurationError extends ExhibitorError {
   declare readonly code: 'configuration_invalid';
   readonly problems: readonly ConfigurationProblem[];
 
-  /** @param cause error thrown by a function of the host */
+  /** @param cause error thrown by a function of the host, which whoever finds it logs */
   constructor(problems: readonly ConfigurationProblem[], tenant?: string, cause?: unknown) {
     const lines = problems.map(({ path, expected }) => (path ? `${path}: ${expected}` : expected));
     super('configuration_invalid', `nestjs-exhibitor is not configured correctly:\n  ${lines.join('\n  ')}`, {
       tenant,
       cause,
+      isOfHost: cause !== undefined,
     });
     this.problems = problems;
     this.stack = `${this.name}: ${this.message}`;

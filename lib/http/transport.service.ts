@@ -63,9 +63,24 @@ export class Transport implements OnModuleDestroy, OnApplicationShutdown {
     if (factory === undefined) {
       return undefined;
     }
-    const dispatcher = this.#dispatchers.get(factory) ?? create(factory, key);
+    const dispatcher = this.#dispatchers.get(factory) ?? this.#create(factory, key);
     this.#dispatchers.set(factory, dispatcher);
     return dispatcher;
+  }
+
+  #create(factory: Factory, tenant: string): Dispatcher {
+    const option = 'http.dispatcher';
+    let created: Dispatcher;
+    try {
+      created = factory(undici);
+    } catch (error) {
+      const message = `${option} failed`;
+      throw this.log.hostError({ option }, error, 'configuration_invalid', message, { tenant });
+    }
+    if (typeof created?.dispatch === 'function') {
+      return created;
+    }
+    throw new ConfigurationError([{ path: option, expected: 'must return an undici dispatcher' }], tenant);
   }
 
   /** Nest calls this hook while the HTTP server still accepts requests, so calls go on until that has closed. */
@@ -86,20 +101,4 @@ export class Transport implements OnModuleDestroy, OnApplicationShutdown {
     this.deadlines.close();
     await this.#client.close();
   }
-}
-
-function create(factory: Factory, tenant: string): Dispatcher {
-  let created: Dispatcher;
-  try {
-    created = factory(undici);
-  } catch (cause) {
-    throw new ConfigurationError([{ path: 'http.dispatcher', expected: 'threw an error' }], tenant, cause);
-  }
-  if (typeof created?.dispatch === 'function') {
-    return created;
-  }
-  throw new ConfigurationError(
-    [{ path: 'http.dispatcher', expected: 'must return an undici dispatcher' }],
-    tenant,
-  );
 }

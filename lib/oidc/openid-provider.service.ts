@@ -85,11 +85,27 @@ export class OpenIdProvider {
       return undefined;
     }
     const { success, output: url, issues } = v.safeParse(endpointUrl, published);
-    if (success && isAllowedUrl(url, tenant.key, this.#allowedOrigins)) {
+    if (success && this.#isAllowed(url, tenant)) {
       return url;
     }
     const expected = `${MEMBERS[name]} ${success ? 'on one of allowedOrigins' : issues[0].message}`;
     return this.#refuse(tenant, 'metadata', unusableUrl(expected, published));
+  }
+
+  #isAllowed(url: string, { key }: Tenant): boolean {
+    try {
+      return isAllowedUrl(url, key, this.#allowedOrigins);
+    } catch (error) {
+      const place = { option: 'allowedOrigins' };
+      const details = { tenant: key };
+      throw this.log.hostError(
+        place,
+        Object(error).cause,
+        'configuration_invalid',
+        'allowedOrigins failed',
+        details,
+      );
+    }
   }
 
   /** True where an authorization response without `iss` must be refused (RFC 9207 §2.4). */

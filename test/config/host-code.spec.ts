@@ -203,6 +203,121 @@ describe.each<HostKind>(['express', 'fastify'])('on %s, code of the host that th
   });
 });
 
+/** Errors of which something cannot be read. */
+const UNREADABLE: readonly [string, (error: Error) => unknown][] = [
+  ...['name', 'message', 'stack', 'code', 'cause'].map((name): [string, (error: Error) => unknown] => [
+    `whose ${name} throws`,
+    (error) => Object.defineProperty(error, name, { get: () => JSON.parse('') as unknown }),
+  ]),
+  ['whose stack is an object', (error) => Object.assign(error, { stack: {} })],
+  ['whose stack is null', (error) => Object.assign(error, { stack: null })],
+  ['whose message is a symbol', (error) => Object.assign(error, { message: Symbol('text') })],
+  ['whose name is an object', (error) => Object.assign(error, { name: Object.create(null) as object })],
+  ['of no class', () => ({ name: Object.create(null) as object })],
+];
+
+describe('an error that cannot be read', () => {
+  it.each(UNREADABLE.filter(([what]) => /stack is|class/.test(what)))(
+    '%s, is logged as any other',
+    async (_, change) => {
+      const host = closing(await start('express', { options: { exhibitorSchema: schema } }));
+      thrown = change(new TypeError('a mistake'));
+      await expect(firstValueFrom(host.app.get(ExhibitorsService).list('world-2026'))).rejects.toMatchObject({
+        code: 'malformed_response',
+      });
+      expect(lines.all).toEqual([expect.stringMatching(/^exhibitorSchema: the function of the host failed/)]);
+    },
+  );
+
+  it.each(UNREADABLE)('%s, of the store, fails no call', async (_, change) => {
+    const fail = (): never => {
+      throw change(new TypeError('a mistake'));
+    };
+    const store = { get: fail, set: fail, delete: fail };
+    const host = closing(await start('express', { options: { store } }));
+    await expect(host.app.get(TokenService).getToken()).resolves.toBeDefined();
+    expect(lines.all).toEqual([expect.stringMatching(/^the shared store does not answer/)]);
+  });
+});
+
+describe('an error whose message was changed to a longer one', () => {
+  it('keeps its frames', async () => {
+    const host = closing(await start('express', { options: { exhibitorSchema: schema } }));
+    thrown = Object.assign(new TypeError('short'), { message: 'long '.repeat(1_000) });
+    await expect(firstValueFrom(host.app.get(ExhibitorsService).list('world-2026'))).rejects.toBeDefined();
+    expect(lines.all).toEqual([expect.stringMatching(/\n        at .*host-code\.spec/)]);
+  });
+});
+
+describe.each<HostKind>(['express', 'fastify'])('on %s, at run time', (kind) => {
+  type Given = (redirectUri: string) => ExhibitorModuleOptions;
+  const acme = (redirectUri: string, http = {}) => ({
+    ...sandbox.tenantOptions('acme', { redirectUri }),
+    http,
+  });
+  const ofSource = (fails: (origin: string) => boolean): Given => {
+    return (redirectUri) => ({
+      tenants: {
+        find: () => ({
+          ...acme(redirectUri),
+          login: { ...acme(redirectUri).login, discovery: true, keys: undefined },
+        }),
+      },
+      allowedOrigins: (origin) => {
+        if (fails(origin)) {
+          throw thrown;
+        }
+        return true;
+      },
+      resolveTenant: () => 'acme',
+      tenantCache: { ttl: 3_600_000 },
+      secrets: [COOKIE_SECRET],
+    });
+  };
+  let asked = 0;
+  const given: [string, string, Given][] = [
+    ['allowedOrigins, of a tenant that is found', 'the option allowedOrigins fails', ofSource(() => true)],
+    // The addresses of the options are asked before those of the metadata.
+    [
+      'allowedOrigins, of discovered addresses',
+      'allowedOrigins: the function',
+      ofSource(() => (asked += 1) > 3),
+    ],
+    [
+      'http.dispatcher',
+      'http.dispatcher: the function',
+      (redirectUri) => ({
+        tenant: {
+          ...acme(redirectUri, { dispatcher: () => work(undefined) }),
+          login: { ...acme(redirectUri).login, discovery: true, keys: undefined },
+        },
+        secrets: [COOKIE_SECRET],
+      }),
+    ],
+  ];
+  it.each(given)('%s that throws is 500 and one line with its stack', async (_, line, options) => {
+    asked = 0;
+    thrown = undefined;
+    const configure = (app: INestApplication) => app.useLogger(lines);
+    const host = closing(await startHost({ kind, configure, options }));
+    for (const [value, status] of [
+      [new TypeError('no row of pat@example'), 500],
+      [new ForbiddenException('not in this hall'), 403],
+      [null, 500],
+    ] as const) {
+      clockOf(host.app).skip(60_000, ['now']);
+      lines.clear();
+      thrown = value;
+      expect((await new Visitor().visit(`${host.url}/auth/login`)).status).toBe(status);
+      expect(lines.all).toEqual([expect.stringMatching(`^${line}`)]);
+      expect(lines.errors[0]).toMatch(
+        value === null ? /a value of the type|threw null/ : /\n +at .*host-code\.spec/,
+      );
+      expect(lines.errors[0]).not.toContain('@example');
+    }
+  });
+});
+
 describe('the error of a call', () => {
   it('has what the host threw as its cause, and is logged once a minute', async () => {
     const host = closing(await start('express', { options: { exhibitorSchema: schema } }));

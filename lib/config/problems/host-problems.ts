@@ -23,24 +23,51 @@ export function stackText(thrown: unknown): string {
 
 /** Name of the error and the place where it was created: tells errors apart in the log. */
 export function firstFrame(thrown: unknown): string {
-  const { frames } = stackOf(thrown);
-  return `${isRecord(thrown) ? String(thrown['name']) : typeof thrown} ${frames[0]}`;
+  return `${errorName(thrown)} ${stackOf(thrown).frames[0]}`;
+}
+
+export function errorName(thrown: unknown): string {
+  return untrustedText(textIn(thrown, 'name') || 'no Error');
 }
 
 /** Name and message, which may repeat what a visitor sent, and the frames, which only code decides. */
 function stackOf(thrown: unknown): { head: string; frames: readonly string[] } {
-  if (!(thrown instanceof Error)) {
+  const [name, message, stack] = [textIn(thrown, 'name'), textIn(thrown, 'message'), textIn(thrown, 'stack')];
+  // Not by `instanceof`: an error may be of another realm.
+  if (stack === '' && !isError(thrown)) {
     return { head: typeof thrown === 'string' ? thrown : `a value of the type ${typeof thrown}`, frames: [] };
   }
-  const { name, message, stack = '' } = thrown;
   const start = stack.indexOf(`${message}\n    at `);
   const frames = stack
-    .slice(Math.max(0, start) + message.length)
+    .slice(start === -1 ? 0 : start + message.length)
     .split('\n')
     .filter((line) => line.startsWith('    at '))
     // Of a message that was changed later, the former one may still be there.
     .map((line) => (start === -1 ? untrustedText(line, LONGEST_LINE) : line));
-  return { head: message === '' ? name : `${name}: ${message}`, frames };
+  return { head: [name || 'Error', message].filter(Boolean).join(': '), frames };
+}
+
+/** What a host throws may be anything, also a Proxy that throws when it is asked. */
+function isError(thrown: unknown): boolean {
+  try {
+    return thrown instanceof Error;
+  } catch {
+    return false;
+  }
+}
+
+/** A member of what a host threw; none where its accessor throws. */
+function memberOf(thrown: unknown, name: string): unknown {
+  try {
+    return isRecord(thrown) ? thrown[name] : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function textIn(thrown: unknown, name: string): string {
+  const member = memberOf(thrown, name);
+  return typeof member === 'string' ? member : '';
 }
 
 /** The `store` failed or was too slow. */
@@ -52,17 +79,17 @@ export const STORE_ANSWERS_AGAIN = 'the shared store answers again';
 
 /** `ECONNREFUSED 127.0.0.1:6379`, else the name of the error. Its message is not shown: it may contain the password. */
 function reasonOf(error: unknown): string {
-  const first = isRecord(error) ? error : {};
   // The connection error is the cause of what a client throws. Node tries all addresses of a name.
-  const cause = isRecord(first['cause']) ? first['cause'] : first;
-  const connection =
-    Array.isArray(cause['errors']) && isRecord(cause['errors'][0]) ? cause['errors'][0] : cause;
-  const { code, address, port } = connection;
-  if (typeof code === 'string') {
-    return untrustedText(typeof address === 'string' ? `${code} ${address}:${String(port)}` : code);
+  const cause = memberOf(error, 'cause') ?? error;
+  const errors = memberOf(cause, 'errors');
+  const connection: unknown = Array.isArray(errors) ? errors[0] : cause;
+  const [code, address] = [textIn(connection, 'code'), textIn(connection, 'address')];
+  if (code !== '') {
+    return untrustedText(
+      address === '' ? code : `${code} ${address}:${String(memberOf(connection, 'port'))}`,
+    );
   }
-  const { name } = first;
-  return typeof name === 'string' ? untrustedText(name) : 'unknown error';
+  return untrustedText(textIn(error, 'name')) || 'unknown error';
 }
 
 /** The `store` did not take a logout. */

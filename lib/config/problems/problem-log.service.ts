@@ -6,7 +6,7 @@ import { untrustedText } from '../../model/untrusted-text.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../check-options.js';
 import { Clock } from '../../call/clock.js';
 import { createCache, type ExpiringCache } from '../../call/expiring-cache.js';
-import { firstFrame, stackText } from './host-problems.js';
+import { errorName, firstFrame, stackText } from './host-problems.js';
 import type { Problem, Refusal } from './problem.interface.js';
 
 const LOGGER = new Logger('nestjs-exhibitor');
@@ -112,11 +112,10 @@ export class ProblemLog {
     message: string,
     details: ExhibitorErrorDetails = {},
   ): ExhibitorError {
-    const name = thrown instanceof Error ? thrown.name : 'no Error';
     const problem = {
       cause: `${option} ${firstFrame(thrown)}`,
       options: [option],
-      message: `the function of the host failed (${name})`,
+      message: `the function of the host failed (${errorName(thrown)})`,
       stack: stackText(thrown),
     };
     if (tenant === undefined) {
