@@ -172,6 +172,9 @@ export function refuseEmpty(records: readonly unknown[], origin: RecordsOrigin):
 function validate(schema: StandardSchemaV1, row: unknown, index: number, origin: RecordsOrigin): unknown {
   const accept = (result: StandardSchemaV1.Result<unknown>): unknown => {
     if (!result.issues) {
+      if ((result.value ?? undefined) === undefined) {
+        throw malformed(problemAt('is made nothing by exhibitorSchema', [index], origin), origin);
+      }
       return result.value;
     }
     const path = (result.issues[0]?.path ?? []).map((part) => (typeof part === 'object' ? part.key : part));

@@ -442,6 +442,7 @@ describe('a reply to lookup', () => {
 
   const optional = z.object({ name: z.string().optional(), message: z.string().optional() });
   const named = z.object({ name: z.string() });
+  const voided = z.object({}).transform((): Record<string, unknown> => JSON.parse('null'));
   const filled = z.object({ name: z.string().default('Acme') });
   const throws = (record: object): string => {
     throw new TypeError(`of the host: ${typeof record}`);
@@ -461,6 +462,8 @@ describe('a reply to lookup', () => {
       { exhibitorSchema: optional },
       '0 is an empty object',
     ],
+    ['of which it makes nothing', { Message: 'no' }, { exhibitorSchema: voided }, 'made nothing'],
+    ['of a list, of which it makes nothing', [{ id: 1 }], { exhibitorSchema: voided }, 'made nothing'],
     ['that it fills', [{}], { exhibitorSchema: filled }, '0 is an empty object'],
     [
       'whose id the host cannot read',
