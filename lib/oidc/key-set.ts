@@ -54,6 +54,10 @@ function usableKey(published: unknown): { jwk: JWK; key: KeyObject } | undefined
   if (jwk === undefined || jwk.kty === 'oct' || jwk.d !== undefined || !isShort(jwk.n) || !isShort(jwk.e)) {
     return undefined;
   }
+  // A key for encryption beside it leaves a signing key without `kid` alone.
+  if ((jwk.use ?? 'sig') !== 'sig') {
+    return undefined;
+  }
   try {
     const key = createPublicKey({ key: jwk, format: 'jwk' });
     return (key.asymmetricKeyDetails?.modulusLength ?? 2048) >= 2048 ? { jwk, key } : undefined;

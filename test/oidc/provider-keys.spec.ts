@@ -354,6 +354,12 @@ describe.each<[where: string, loginWith: (keys: object[]) => LoginOverrides]>([
     ['one key without kid', () => [bareOf(rs256)], [rs256, withoutKid(rs256), ps256], [attacker]],
     ['one key without kid, twice', () => [bareOf(rs256), bareOf(rs256)], [rs256, withoutKid(rs256)]],
     [
+      'one key without kid beside one for encryption',
+      () => [bareOf(rs256), { ...bareOf(next), use: 'enc' }],
+      [rs256, withoutKid(rs256)],
+      [attacker, next],
+    ],
+    [
       'two keys without kid',
       () => [bareOf(rs256), bareOf(next)],
       [],
