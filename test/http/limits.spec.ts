@@ -66,6 +66,8 @@ describe('Retry-After', () => {
     ['1e3', undefined],
     ['0x10', undefined],
     ['soon', undefined],
+    ['soon, 20', 20_000],
+    ['20, Sunday, 06-Nov-94 08:49:37 GMT', 20_000],
     ['2026-09-01T12:00:30Z', undefined],
     ['Tue, 99 Xyz 2026 12:00:30 GMT', undefined],
   ])('is seconds or a date of HTTP, RFC 850 or asctime, else none: %j is %p', (value, ms) => {

@@ -44,6 +44,7 @@ describe('a reply', () => {
     ['deflate, gzip', gzipSync(deflateRawSync(text))],
     ['gzip, utf-8', gzipSync(text)],
     [['gzip', 'gzip'], gzipSync(text)],
+    [['x-gzip', 'gzip'], gzipSync(text)],
     ...['', ',', 'utf-8', 'UTF-8', 'none', 'application/json', 'br'].map((none): [string, Buffer] => [
       none,
       Buffer.from(text),

@@ -49,8 +49,8 @@ const HTTP_DATE = /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,? .*\d{2}:\d{2}:\d{2}/
  * @param epochMs current time in ms since 1970, which a date is compared with
  */
 export function parseRetryAfter(value: string | undefined, epochMs: number): number | undefined {
-  // Between two headers: a comma, not that after the name of a day.
-  const waits = (value ?? '').split(/(?<![a-z]),/).map((one) => {
+  // Between two headers: a comma, not that before the day of a date.
+  const waits = (value ?? '').split(/,(?!\s*\d{2}[ -][a-z]{3})/i).map((one) => {
     const text = one.trim();
     return SECONDS.test(text) ? Math.ceil(Number(text) * 1000) : Math.max(0, parseDate(text) - epochMs);
   });

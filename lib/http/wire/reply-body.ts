@@ -67,12 +67,17 @@ export function drop(body: Dispatcher.ResponseData['body']): void {
  * @throws {UnreadableBody}
  */
 export async function unpack(data: Buffer, encoding: string | undefined, limit: number): Promise<Buffer> {
-  const codings = new Set(encoding?.toLowerCase().split(/[\s,]+/));
+  const codings = new Set(
+    encoding
+      ?.toLowerCase()
+      .replaceAll('x-gzip', 'gzip')
+      .split(/[\s,]+/),
+  );
   let unpacked = data;
   try {
     // The last one was applied last.
     for (const coding of [...codings].toReversed()) {
-      if (unpacked.length > 0 && /^(?:(?:x-)?gzip|deflate)$/.test(coding)) {
+      if (unpacked.length > 0 && /^(?:gzip|deflate)$/.test(coding)) {
         const isRaw = coding === 'deflate' && !hasHeader(unpacked);
         unpacked = await (isRaw ? unpackRaw : unpackWithHeader)(unpacked, { maxOutputLength: limit });
       }
