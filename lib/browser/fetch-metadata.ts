@@ -61,13 +61,15 @@ export function isInForeignFrame(http: HttpContext): boolean {
   return http.header('sec-fetch-dest') === 'iframe' && http.header('sec-fetch-site') !== 'same-origin';
 }
 
-/** Headers by which browsers tell that they load a page ahead; older ones have names of their own. */
+/** Headers by which browsers tell that they load a page ahead; older ones have names of their own, and Safari the word `preview`. */
 const PURPOSES = ['sec-purpose', 'purpose', 'x-purpose', 'x-moz'];
 
 /** True for HEAD, and for a page that a browser loads ahead: neither shows that the user is there. */
 export function isWithoutUser(http: HttpContext): boolean {
   return (
     http.request.method === 'HEAD' ||
-    PURPOSES.some((name) => /(?<![\w-])prefetch(?![\w-])/i.test(http.header(name) ?? ''))
+    PURPOSES.some((name) =>
+      /(?<![\w-])(?:prefetch|prerender|preview)(?![\w-])/i.test(http.header(name) ?? ''),
+    )
   );
 }

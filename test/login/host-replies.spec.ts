@@ -156,6 +156,7 @@ describe.each(['express', 'fastify'] as const)('the replies of the login routes 
     ['prefetch in other letters', 503, { 'sec-purpose': 'anonymous-client-ip, Prefetch' }],
     ['Purpose', 503, { purpose: 'prefetch' }],
     ['X-Purpose', 503, { 'x-purpose': 'PREFETCH' }],
+    ['X-Purpose of Safari', 503, { 'x-purpose': 'preview' }],
     ['X-Moz', 503, { 'x-moz': 'prefetch' }],
     ['HEAD', 204, {}, 'HEAD'],
     ['HEAD ahead', 204, { purpose: 'prefetch' }, 'HEAD'],
