@@ -240,6 +240,20 @@ describe('an error that cannot be read', () => {
   });
 });
 
+describe('an error of an interceptor that cannot be read', () => {
+  it('fails the call, not the process', async () => {
+    const host = closing(
+      await start('express', {
+        options: { axios: ({ interceptors }) => interceptors.request.use((config) => work(config)) },
+      }),
+    );
+    thrown = new Proxy(new Error('a mistake'), { get: () => JSON.parse('') as unknown });
+    const listed = firstValueFrom(host.app.get(ExhibitorsService).list('world-2026'));
+    await expect(listed).rejects.toMatchObject({ code: 'token_unavailable' });
+    expect(lines.all).toEqual([expect.stringMatching(/^axios: the function of the host failed/)]);
+  });
+});
+
 describe('an error whose message was changed to a longer one', () => {
   it('keeps its frames', async () => {
     const host = closing(await start('express', { options: { exhibitorSchema: schema } }));

@@ -90,7 +90,11 @@ export class AxiosClient {
         // What is on the wire ends by the same deadline.
         resolve(sending !== undefined && reply === undefined ? sending : overInInterceptor(reply));
       });
-      void sendThroughAxios().then(resolve).then(forget);
+      void sendThroughAxios()
+        // An interceptor may throw what cannot be read. A rejection would end the process.
+        .catch((thrown: unknown) => failedInInterceptor(reply, thrown, undefined))
+        .then(resolve)
+        .then(forget);
     });
   }
 
