@@ -100,7 +100,8 @@ function rejection(
  * interceptor of the host: a `cause` is always what a function of the host threw, and the transport calls no other one here.
  */
 function asTokenFailure(error: unknown, attempts: number): unknown {
-  if (!isExhibitorError(error) || error.code !== 'service_unavailable' || error.cause !== undefined) {
+  // Of a function of the host, which may throw `undefined`.
+  if (!isExhibitorError(error) || error.code !== 'service_unavailable' || error.isOfHost === true) {
     return error;
   }
   const { tenant, status, retryAfterMs } = error;
