@@ -82,10 +82,10 @@ export class ExhibitorCallbackGuard extends RouteGuard {
   }
 
   /**
-   * The login has ended well, and its identity is kept: the place to create or update the user's row. If it throws, the identity is removed
-   * and its login ended, what was thrown is logged with its stack, and the callback fails with 500, or with the `HttpException` thrown.
+   * The login has ended well, and its identity is kept and is `request.user`: the place to create or update the user's row. If it throws,
+   * the identity is removed and its login ended, what was thrown is logged with its stack, and the callback fails with 500, or with the
+   * `HttpException` thrown.
    *
-   * @param identity that is `request.user`, with the `returnTo` of the login
    * @example
    * protected override async onLoggedIn(_http: HttpContext, { issuer, subject, email }: ExhibitorIdentity): Promise<void> {
    *   await this.users.upsert({ issuer, subject, email });
