@@ -4,7 +4,7 @@ import type { HttpContext } from '../browser/http-context.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import { checkEventId } from '../model/path-parameters.js';
 import { ExhibitorIdentityGuard, WHO } from './exhibitor-identity.guard.js';
-import { isOfOneExhibitor, type Results } from './execution-context.js';
+import { isOfOneExhibitor, keepResults, type Results } from './execution-context.js';
 import { noEvent, noExhibitor, notSelected } from './refusals.js';
 import { DECIDE, SERVICES, textOf } from './route-guard.js';
 
@@ -48,6 +48,8 @@ export class ExhibitorGuard extends ExhibitorIdentityGuard {
     }
     const mustChoose = !isPublic && exhibitors.length > 1 && isOfOneExhibitor(http.context);
     if (mustChoose) {
+      // For the filter of a host, which leads to a page of this event.
+      keepResults(http, found);
       await this.onNotSelected(http, identity, eventId);
     }
     // Without the member `exhibitor`, `@CurrentExhibitor()` answers 409: it was not asked for here, or there is none to choose.

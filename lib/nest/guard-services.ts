@@ -1,4 +1,4 @@
-import { Inject, Injectable, type ExecutionContext, type HttpException } from '@nestjs/common';
+import { Inject, Injectable, Optional, type ExecutionContext, type HttpException } from '@nestjs/common';
 import { HttpAdapterHost, type AbstractHttpAdapter } from '@nestjs/core';
 import { ConfigurationError } from '../errors/configuration.error.js';
 import type { ExhibitorError } from '../errors/exhibitor.error.js';
@@ -65,7 +65,7 @@ export class ExhibitorGuardServices {
     /** @internal */
     @Inject(ProblemLog) readonly log: ProblemLog,
     /** Whether the module registered the login routes. @internal */
-    @Inject(HAS_LOGIN_ROUTES) readonly hasLoginRoutes: boolean,
+    @Optional() @Inject(HAS_LOGIN_ROUTES) readonly hasLoginRoutes = false,
   ) {
     this.#settings = settings;
   }

@@ -195,7 +195,7 @@ describe('the logs of nestjs-pino on Fastify', () => {
     });
     const visitor = await signIn(sandbox, host);
     expect((await visitor.visit(`${host.url}/me`)).status).toBe(200);
-    await visitor.visit(`${host.url}/auth/callback?error=made_up&state=x`);
+    await visitor.visit(`${host.url}/auth/callback?error=made_up`);
     await host.close();
 
     const records = lines.map((line) => JSON.parse(line) as Record<string, unknown>);

@@ -1,4 +1,5 @@
 import { Inject, Injectable, Logger } from '@nestjs/common';
+import { ConfigurationError } from '../../errors/configuration.error.js';
 import { HTTP_STATUS_BY_CODE, type ExhibitorErrorCode } from '../../errors/error-codes.js';
 import { ExhibitorError, type ExhibitorErrorDetails } from '../../errors/exhibitor.error.js';
 import { LoginFailedError, type LoginFailureDetails } from '../../errors/login-failed.error.js';
@@ -122,6 +123,10 @@ export class ProblemLog {
       this.error(`${option}: ${lineOf(problem)}`, problem.cause);
     } else {
       this.report(tenant, problem);
+    }
+    if (code === 'configuration_invalid') {
+      const problems = [{ path: option, expected: 'threw an error' }];
+      return new ConfigurationError(problems, details.tenant ?? tenant?.key, thrown ?? null);
     }
     return new ExhibitorError(code, message, {
       tenant: tenant?.key,
