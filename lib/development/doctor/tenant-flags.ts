@@ -1,0 +1,100 @@
+import { readFile } from 'node:fs/promises';
+import { relative, resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { HOST_VARIABLES } from '../../model/host-variables.js';
+
+/** Where the commands that ask a service find the options of a tenant. */
+
+const NAMES = Object.values(HOST_VARIABLES);
+const text = { type: 'string' } as const;
+
+/** For `parseArgs`. */
+export const TENANT_FLAGS = { env: text, config: text, options: text, tenant: text } as const;
+
+type TenantFlags = Readonly<Partial<Record<keyof typeof TENANT_FLAGS, string>>>;
+
+/** The help on these flags. */
+export function tenantHelp(command: string): string {
+  return `Where the values are:
+  (default)         Environment variables: ${NAMES.slice(0, 5).join(', ')},
+                    ${NAMES.slice(5).join(', ')}
+                    ${howToRead(command)}
+  --env PREFIX_     What the names of these variables begin with.
+  --config FILE     JSON with the options of a tenant, or those of the module.
+  --options FILE    A module that exports such options, or an async function that returns them, as default or 'options'.
+  --tenant KEY      The tenant, where there are several.`;
+}
+
+function howToRead(command: string): string {
+  return `Node reads an env file: node --env-file=FILE ${relative('', process.argv[1] ?? '')} ${command}`;
+}
+
+/**
+ * The options of a module with one tenant. They are not checked yet.
+ *
+ * @returns also the environment variable that sets an option, by its path
+ */
+export async function readTenant(
+  { env = '', config, options, tenant }: TenantFlags,
+  command: string,
+): Promise<{ given: Record<string, unknown>; variables: ReadonlyMap<string, string> }> {
+  if ((config ?? options) !== undefined) {
+    return { given: await pick(await load(config, options), tenant), variables: new Map() };
+  }
+  const variables = new Map(Object.entries(HOST_VARIABLES).map(([path, name]) => [path, env + name]));
+  return { given: await pick(fromEnvironment(variables, command), tenant), variables };
+}
+
+/** The JSON of a file; or the default export of a module, or its `options`, or what that function returns. */
+async function load(config: string | undefined, options = ''): Promise<unknown> {
+  try {
+    if (config !== undefined) {
+      return JSON.parse(await readFile(config, 'utf8'));
+    }
+    const module: Record<string, unknown> = await import(pathToFileURL(resolve(options)).href);
+    // The `default` of a CommonJS module is all that it exports.
+    const main = Object(module['default'] ?? module);
+    const exported: unknown = main.default ?? main.options ?? main;
+    return typeof exported === 'function' ? await exported() : exported;
+  } catch (error) {
+    const { code, name = 'unknown error' }: { code?: string; name?: string } = Object(error);
+    // oxlint-disable-next-line preserve-caught-error -- its message may quote the file
+    throw new Error(`${config ?? options} cannot be read (${code ?? name})`);
+  }
+}
+
+/** Options of a tenant become those of a module with one tenant. */
+async function pick(found: unknown, named: string | undefined): Promise<Record<string, unknown>> {
+  const { tenants, ...module }: Record<string, unknown> = Object(found);
+  if (tenants === undefined) {
+    return 'tenant' in module ? module : { tenant: module };
+  }
+  const source = Object(tenants);
+  const isSource = typeof source.find === 'function';
+  const keys = isSource ? [] : Object.keys(source);
+  const key = named ?? (keys.length > 1 ? undefined : keys[0]);
+  if (key === undefined) {
+    throw new Error(`there are several tenants: name one with --tenant (${keys.join(', ') || '…'})`);
+  }
+  const tenant: unknown = isSource ? await source.find(key) : new Map(Object.entries(source)).get(key);
+  if (tenant === undefined || tenant === null) {
+    throw new Error(`there is no tenant '${key}'`);
+  }
+  return { ...module, tenant };
+}
+
+/** @throws Error where none of the variables is set */
+function fromEnvironment(variables: ReadonlyMap<string, string>, command: string): unknown {
+  const set = [...variables].filter(([, name]) => process.env[name]);
+  if (set.length === 0) {
+    const names = [...variables.values()].join(', ');
+    throw new Error(`no values: set ${names}, or name a file. ${howToRead(command)}`);
+  }
+  const tenant: Record<string, unknown> = {};
+  for (const [path, name] of set) {
+    const [option = '', inner] = path.split('.');
+    const value = process.env[name]?.trim();
+    tenant[option] = inner === undefined ? value : { ...Object(tenant[option]), [inner]: value };
+  }
+  return tenant;
+}
