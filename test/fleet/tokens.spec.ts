@@ -100,7 +100,7 @@ describeWithRedis('a fleet of 8 processes on one Redis', (path) => {
       expect(codesOf(results)).toEqual([]);
       expect(results.length).toBeGreaterThan(300);
       expect(median).toBeLessThan(200);
-      expect(slowest).toBeLessThan(2_500);
+      expect(slowest).toBeLessThan(5_000);
     }
     // Each process asked for itself.
     figures['frozen, withoutTokens: token requests'] = tokenRequests('chilled');
