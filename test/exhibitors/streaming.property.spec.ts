@@ -9,7 +9,8 @@ import type {
   ExhibitorPage,
   PaginationMetadata,
 } from '../../lib/exhibitors/pages/exhibitor-page.interface.js';
-import { PageReader, type FetchedPage } from '../../lib/exhibitors/pages/page-reader.js';
+import type { Page } from '../../lib/exhibitors/pages/page-drift.js';
+import { PageReader } from '../../lib/exhibitors/pages/page-reader.js';
 import { observe } from '../../lib/exhibitors/pages/read-pages.js';
 import { microtasks } from '../support/moments.js';
 
@@ -49,7 +50,7 @@ class ModelService {
     this.rows = Array.from({ length: plan.rows }, (_, id) => ({ id }));
   }
 
-  fetch = async (page: number, itemsPerPage: number, requests: Subscription): Promise<FetchedPage<Row>> => {
+  fetch = async (page: number, itemsPerPage: number, requests: Subscription): Promise<Page<Row>> => {
     const { latencies, clampTo } = this.plan;
     const request = this.asked.push(page);
     this.underWay += 1;
@@ -64,7 +65,7 @@ class ModelService {
     return this.#answer(page, Math.min(itemsPerPage, clampTo));
   };
 
-  #answer(page: number, itemsPerPage: number): FetchedPage<Row> {
+  #answer(page: number, itemsPerPage: number): Page<Row> {
     const totalPages = Math.ceil(this.rows.length / itemsPerPage);
     const rows = this.rows.slice((page - 1) * itemsPerPage, page * itemsPerPage);
     const metadata = { currentPage: page, totalCount: this.rows.length, totalPages, itemsPerPage };
@@ -77,7 +78,7 @@ class ModelService {
         this.rows.splice(at % Math.max(1, this.rows.length), 1);
       }
     }
-    return { page: { paginationMetadata: metadata, data: rows }, rows };
+    return { number: page, page: { paginationMetadata: metadata, data: rows }, rows };
   }
 }
 

@@ -1,7 +1,7 @@
 import { PaginationDriftError, type PaginationBreach } from '../../errors/pagination-drift.error.js';
 import { isRecord } from '../../model/json-values.js';
-import { rowsExpected } from '../pages/page-drift.js';
-import { PageReader, type FetchedPage } from '../pages/page-reader.js';
+import { rowsExpected, type Page } from '../pages/page-drift.js';
+import { PageReader } from '../pages/page-reader.js';
 import { pagesOf } from '../pages/read-pages.js';
 import { malformedLookup, parsePage } from '../parse-replies.js';
 
@@ -37,7 +37,7 @@ export async function readLookupPages(
   tenant: string,
   fetch: (query: string) => Promise<unknown>,
 ): Promise<readonly unknown[]> {
-  const firstPage = pageOf(first, tenant);
+  const firstPage = pageOf(1, first, tenant);
   const { totalPages } = firstPage.page.paginationMetadata;
   const reader = new PageReader<unknown>({
     tenant,
@@ -56,7 +56,7 @@ export async function readLookupPages(
         const expected = rowsExpected(page, firstPage.page.paginationMetadata);
         throw drift({ field: 'data.length', expected, seen: 0, page }, tenant);
       }
-      return pageOf(body, tenant);
+      return pageOf(page, body, tenant);
     },
   });
   const pages: unknown[][] = [];
@@ -75,9 +75,9 @@ export async function readLookupPages(
   return pages.flat();
 }
 
-function pageOf(body: unknown, tenant: string): FetchedPage<unknown> {
+function pageOf(number: number, body: unknown, tenant: string): Page {
   const page = parsePage(body, tenant);
-  return { page, rows: page.data };
+  return { number, page, rows: page.data };
 }
 
 function drift(breach: PaginationBreach, tenant: string): PaginationDriftError {

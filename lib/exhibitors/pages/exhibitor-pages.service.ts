@@ -9,7 +9,8 @@ import type { ListCall, StreamCall } from '../call-options.schema.js';
 import { parsePage, parseRecords } from '../parse-replies.js';
 import { RestClient } from '../rest-client.service.js';
 import type { ExhibitorPage } from './exhibitor-page.interface.js';
-import { PageReader, type FetchedPage } from './page-reader.js';
+import type { Page } from './page-drift.js';
+import { PageReader } from './page-reader.js';
 
 const TEMPLATE = '/api/v1/exhibitor/event/{eventId}';
 
@@ -28,8 +29,9 @@ export class ExhibitorPages {
   }
 
   async page<T>(eventId: string, call: RunningCall<ListCall>): Promise<ExhibitorPage<T>> {
-    const path = listPath(eventId, call.page, call.itemsPerPage);
-    const { page } = await this.calls.run(call, (tenant, deadline) => this.#fetch<T>(tenant, path, deadline));
+    const { page } = await this.calls.run(call, (tenant, deadline) =>
+      this.#fetch<T>(tenant, eventId, call, deadline),
+    );
     return page;
   }
 
@@ -42,20 +44,25 @@ export class ExhibitorPages {
       tenant: tenant.key,
       fetch: (page, itemsPerPage, consumer) =>
         this.calls.within(tenant, { deadline, consumer }, (limit) =>
-          this.#fetch<T>(tenant, listPath(eventId, page, itemsPerPage), limit),
+          this.#fetch<T>(tenant, eventId, { page, itemsPerPage }, limit),
         ),
     });
   }
 
-  /** The page, and for readers its rows before `exhibitorSchema`: drift is looked for in them. */
-  async #fetch<T>(tenant: Tenant, path: string, deadline: Deadline): Promise<FetchedPage<T>> {
+  async #fetch<T>(
+    tenant: Tenant,
+    eventId: string,
+    { page: number, itemsPerPage }: Pick<ListCall, 'page' | 'itemsPerPage'>,
+    deadline: Deadline,
+  ): Promise<Page<T>> {
+    const path = listPath(eventId, number, itemsPerPage);
     const { body } = await this.rest.get(tenant, { operation: 'list', path, template: TEMPLATE }, deadline);
     const wire = parsePage(body, tenant.key);
     const rows = wire.data;
     const origin = { tenant: tenant.key, log: this.log, path: 'data' };
     const records = parseRecords<T>(rows, this.#schema, origin);
     const data = records instanceof Promise ? await deadline.race(records) : records;
-    return { page: Object.assign(wire, { data }), rows };
+    return { number, page: Object.assign(wire, { data }), rows };
   }
 }
 

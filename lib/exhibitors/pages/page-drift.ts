@@ -1,12 +1,13 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { PaginationBreach } from '../../errors/pagination-drift.error.js';
-import type { PaginationMetadata } from './exhibitor-page.interface.js';
+import type { ExhibitorPage, PaginationMetadata } from './exhibitor-page.interface.js';
 
-/** A page of the service, with the number that was requested. */
-export interface SeenPage {
-  requested: number;
-  metadata: PaginationMetadata;
-  /** Raw rows, before any schema. */
+/** A page of the service, as a reading sees it. */
+export interface Page<T = unknown> {
+  /** As requested. */
+  number: number;
+  page: ExhibitorPage<T>;
+  /** Before any schema: drift is looked for in the rows of the wire. */
   rows: readonly unknown[];
 }
 
@@ -16,47 +17,48 @@ export interface SeenPage {
  * number.
  */
 export function breachesOf(
-  page: SeenPage,
+  seen: Page,
   first: PaginationMetadata,
-  before: SeenPage | undefined,
+  before: Page | undefined,
 ): PaginationBreach[] {
-  const { requested, metadata, rows } = page;
+  const { number, rows } = seen;
+  const metadata = seen.page.paginationMetadata;
   const breaches: PaginationBreach[] = [];
-  const expect = (field: string, expected: number | string, seen: number | string): void => {
-    if (seen !== expected) {
-      breaches.push({ field, expected, seen, page: requested });
+  const expect = (field: string, expected: number | string, received: number | string): void => {
+    if (received !== expected) {
+      breaches.push({ field, expected, seen: received, page: number });
     }
   };
-  const isBeyond = isBeyondEnd(page, first, before);
+  const isBeyond = isBeyondEnd(seen, first, before);
   // Some services number the only page of an empty event 0.
-  const isEmptyEvent = metadata.currentPage === 0 && requested === 1 && first.totalCount === 0;
+  const isEmptyEvent = metadata.currentPage === 0 && number === 1 && first.totalCount === 0;
   if (!isBeyond && !isEmptyEvent) {
-    expect('currentPage', requested, metadata.currentPage);
+    expect('currentPage', number, metadata.currentPage);
   }
   expect('totalCount', first.totalCount, metadata.totalCount);
   // Some services report another page size for the last page. That alone does no harm.
   if (rows.length > metadata.itemsPerPage) {
     expect('itemsPerPage', first.itemsPerPage, metadata.itemsPerPage);
   }
-  expect('totalPages', metadata === first ? pagesThatFit(first) : first.totalPages, metadata.totalPages);
+  expect('totalPages', before === undefined ? pagesThatFit(first) : first.totalPages, metadata.totalPages);
   if (!isBeyond) {
-    expect('data.length', rowsExpected(requested, first), rows.length);
+    expect('data.length', rowsExpected(number, first), rows.length);
   }
   if (before !== undefined && isRepeated(rows, before.rows)) {
-    expect('data', 'other rows', `the rows of page ${before.requested}`);
+    expect('data', 'other rows', `the rows of page ${before.number}`);
   }
   return breaches;
 }
 
 /** Compares the first page of a reading with the size that the caller expects. */
 export function sizeBreaches(
-  { requested, metadata }: SeenPage,
+  { number, page }: Page,
   size: Partial<PaginationMetadata> | undefined,
 ): PaginationBreach[] {
   return (['totalCount', 'itemsPerPage'] as const).flatMap((field) => {
-    const seen = metadata[field];
+    const seen = page.paginationMetadata[field];
     const expected = size?.[field] ?? seen;
-    return seen === expected ? [] : [{ field, expected, seen, page: requested }];
+    return seen === expected ? [] : [{ field, expected, seen, page: number }];
   });
 }
 
@@ -88,11 +90,11 @@ export function isRepeated(rows: readonly unknown[], before: readonly unknown[])
  * service claims, and a reading that starts there: the service may answer the last page again. Page 1 is always delivered.
  */
 export function isBeyondEnd(
-  { requested, rows }: SeenPage,
+  { number, rows }: Page,
   first: PaginationMetadata,
-  before: SeenPage | undefined,
+  before: Page | undefined,
 ): boolean {
-  if (requested === 1 || rowsExpected(requested, first) > 0) {
+  if (number === 1 || rowsExpected(number, first) > 0) {
     return false;
   }
   if (rows.length === 0) {

@@ -5,14 +5,8 @@ import { PaginationDriftError, type PaginationBreach } from '../../errors/pagina
 import { abortedCall } from '../call-runner.service.js';
 import type { StreamCall } from '../call-options.schema.js';
 import type { ExhibitorPage, PaginationMetadata } from './exhibitor-page.interface.js';
-import { breachesOf, isBeyondEnd, rowsExpected, sizeBreaches, type SeenPage } from './page-drift.js';
+import { breachesOf, isBeyondEnd, rowsExpected, sizeBreaches, type Page } from './page-drift.js';
 import { PageWindow } from './page-window.js';
-
-/** A page, and its rows before any schema: drift is looked for in the rows of the wire. */
-export interface FetchedPage<T> {
-  page: ExhibitorPage<T>;
-  rows: readonly unknown[];
-}
 
 export interface ReadPlan<T> extends Pick<
   StreamCall,
@@ -22,7 +16,7 @@ export interface ReadPlan<T> extends Pick<
   tenant: string;
   /** Its end is that of the reading, with `aborted`. */
   consumer?: Subscription;
-  fetch(page: number, itemsPerPage: number, requests: Subscription): Promise<FetchedPage<T>>;
+  fetch(page: number, itemsPerPage: number, requests: Subscription): Promise<Page<T>>;
 }
 
 /**
@@ -30,10 +24,10 @@ export interface ReadPlan<T> extends Pick<
  * its consumer leaves. Whoever leaves it before the last page must close it.
  */
 export class PageReader<T> {
-  readonly #window: PageWindow<FetchedPage<T>>;
+  readonly #window: PageWindow<Page<T>>;
   #itemsPerPage: number;
   #first: PaginationMetadata | undefined;
-  #before: SeenPage | undefined;
+  #before: Page | undefined;
 
   constructor(private readonly plan: ReadPlan<T>) {
     this.#itemsPerPage = plan.itemsPerPage;
@@ -53,11 +47,11 @@ export class PageReader<T> {
    * @throws {ExhibitorError} `aborted` where the consumer has left
    */
   async next(): Promise<ExhibitorPage<T> | undefined> {
-    const fetched = await this.#window.next();
+    const page = await this.#window.next();
     if (this.plan.consumer?.closed === true) {
       throw abortedCall();
     }
-    return fetched && this.#check(fetched);
+    return page && this.#check(page);
   }
 
   /** Fetches ahead while the last page is being consumed. */
@@ -76,7 +70,7 @@ export class PageReader<T> {
    * Fetches a page after page 1. The service may refuse a page beyond the end; page 1 then tells the size of the event, or that
    * there is no such event.
    */
-  async #fetchLater(number: number, requests: Subscription): Promise<FetchedPage<T>> {
+  async #fetchLater(number: number, requests: Subscription): Promise<Page<T>> {
     try {
       return await this.plan.fetch(number, this.#itemsPerPage, requests);
     } catch (error) {
@@ -89,15 +83,13 @@ export class PageReader<T> {
         throw error;
       }
       const paginationMetadata = { currentPage: number, totalCount, totalPages, itemsPerPage };
-      return { page: { paginationMetadata, data: [] }, rows: [] };
+      return { number, page: { paginationMetadata, data: [] }, rows: [] };
     }
   }
 
-  #check({ page, rows }: FetchedPage<T>): ExhibitorPage<T> | undefined {
+  #check(seen: Page<T>): ExhibitorPage<T> | undefined {
     const before = this.#before;
-    const requested = before === undefined ? this.plan.startPage : before.requested + 1;
-    const seen = { requested, metadata: page.paginationMetadata, rows };
-    const first = this.#first ?? seen.metadata;
+    const first = this.#first ?? seen.page.paginationMetadata;
     if (before === undefined) {
       this.#report(sizeBreaches(seen, this.plan.expect), 'error');
     }
@@ -109,7 +101,7 @@ export class PageReader<T> {
       return undefined;
     }
     this.#before = seen;
-    return page;
+    return seen.page;
   }
 
   #start(first: PaginationMetadata): void {
@@ -128,7 +120,7 @@ export class PageReader<T> {
     const { tenant } = this.plan;
     const [worst] = breaches;
     if (onDrift === 'error' && worst !== undefined) {
-      throw new PaginationDriftError(worst, this.#before?.requested ?? 0, { tenant });
+      throw new PaginationDriftError(worst, this.#before?.number ?? 0, { tenant });
     }
     for (const breach of breaches) {
       publish('drift', () => ({ tenant, ...breach }));
