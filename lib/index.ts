@@ -20,7 +20,7 @@ export type {
   TenantOptions,
   TenantSource,
 } from './config/tenant-options.interface.js';
-export type { HttpOptions } from './config/tenant-options.interface.js';
+export type { HttpOptions, ModuleHttpOptions } from './config/tenant-options.interface.js';
 export type { SharedStore } from './model/shared-store.interface.js';
 export type { ExhibitorIdentity } from './model/exhibitor-identity.interface.js';
 export type {

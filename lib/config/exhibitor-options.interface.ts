@@ -2,9 +2,8 @@ import type { ExecutionContext } from '@nestjs/common';
 import type { AxiosInstance } from 'axios';
 import type { StandardSchemaV1 } from '@standard-schema/spec';
 import type { Exhibitor, ExhibitorRequest } from '../model/exhibitor-request.interface.js';
-import type { HttpOptions } from './tenant-options.interface.js';
 import type { SharedStore } from '../model/shared-store.interface.js';
-import type { TenantOptions, TenantSource } from './tenant-options.interface.js';
+import type { ModuleHttpOptions, TenantOptions, TenantSource } from './tenant-options.interface.js';
 
 /** Where the identity of a user is kept between requests. */
 export type SessionMode = 'cookie' | 'host' | 'bearer';
@@ -82,7 +81,7 @@ interface CommonOptions<T> {
    */
   session?: SessionMode | SessionMode[] | undefined;
   /** Deadlines, retries and limits. */
-  http?: HttpOptions | undefined;
+  http?: ModuleHttpOptions | undefined;
   /**
    * Called once at boot with the axios instance that sends every request of the module, retries and token requests included, to
    * add interceptors, as on the `axiosRef` of `@nestjs/axios`. No other module uses this instance.

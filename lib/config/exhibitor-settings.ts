@@ -5,7 +5,7 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec';
 import * as v from 'valibot';
 import type { ExhibitorModuleOptions } from './exhibitor-options.interface.js';
-import type { HttpSettings } from './tenant-options.interface.js';
+import type { ModuleHttpSettings } from './tenant-options.interface.js';
 import {
   callable,
   milliseconds,
@@ -19,7 +19,7 @@ import {
 import { isRecord } from '../model/json-values.js';
 import type { SharedStore } from '../model/shared-store.interface.js';
 import { LONGEST_TIMER } from '../call/clock.js';
-import { HTTP_DEFAULTS, httpSchema } from './tenant-settings.js';
+import { HTTP_DEFAULTS, moduleHttpSchema } from './tenant-settings.js';
 
 const SESSION_MODES = ['cookie', 'host', 'bearer'] as const;
 const sessionMode = oneOf(SESSION_MODES);
@@ -147,8 +147,8 @@ export const moduleSchema = v.object({
   ),
   http: v.optional(
     v.pipe(
-      httpSchema,
-      v.transform((http): HttpSettings => ({ ...HTTP_DEFAULTS, ...http })),
+      moduleHttpSchema,
+      v.transform((http): ModuleHttpSettings => ({ ...HTTP_DEFAULTS, ...http })),
     ),
     {},
   ),

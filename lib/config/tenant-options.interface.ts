@@ -191,7 +191,10 @@ export interface HttpOptions {
   attempts?: number | undefined;
   /** Largest accepted reply in bytes, decompressed. Default 2 MiB; token, userinfo and key replies 256 KiB at most. */
   maxResponseBytes?: number | undefined;
-  /** Concurrent requests per tenant, origin and purpose (token, list, lookup, login). Default 64. Further requests wait in a bounded queue. */
+  /**
+   * Concurrent requests per tenant, origin and purpose (token, list, lookup, code of a login, userinfo). Default 64. Further requests
+   * wait in a bounded queue.
+   */
   maxConcurrent?: number | undefined;
   /**
    * Creates the undici dispatcher, for a proxy or mTLS. Its argument is our undici, since dispatchers of another version are not
@@ -203,5 +206,18 @@ export interface HttpOptions {
   dispatcher?: ((undici: typeof import('undici')) => Dispatcher) | undefined;
 }
 
+/** `http` of the module. */
+export interface ModuleHttpOptions extends HttpOptions {
+  /**
+   * Connections of this process to one origin, over all tenants. Default 256. Further requests wait: their `attemptTimeout` begins
+   * afterwards, and `deadline` ends the wait. Tenants are served in turn; where several use the origin, one has a quarter at most.
+   * Together with the connections that the host accepts, they must fit the open files of the process (`ulimit -n`).
+   */
+  maxConnections?: number | undefined;
+}
+
 /** {@link HttpOptions} with its defaults. */
 export type HttpSettings = Required<Omit<HttpOptions, 'dispatcher'>> & Pick<HttpOptions, 'dispatcher'>;
+
+/** {@link ModuleHttpOptions} with its defaults. */
+export type ModuleHttpSettings = HttpSettings & { maxConnections: number };

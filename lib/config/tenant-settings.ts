@@ -16,7 +16,7 @@ import {
   whole,
 } from './value-schemas.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
-import type { HttpOptions, HttpSettings } from './tenant-options.interface.js';
+import type { HttpOptions, ModuleHttpSettings } from './tenant-options.interface.js';
 
 /** Asymmetric algorithms of RFC 7518 and RFC 8037. With `none` or a MAC, anybody who has the public key could sign. */
 const ALGORITHMS = [
@@ -36,32 +36,36 @@ const ALGORITHMS = [
 /** One list for all tenants without an own one. */
 const DEFAULT_ALGORITHMS: (typeof ALGORITHMS)[number][] = ['RS256', 'PS256', 'ES256'];
 
-export const HTTP_DEFAULTS: HttpSettings = Object.freeze({
+export const HTTP_DEFAULTS: ModuleHttpSettings = Object.freeze({
   deadline: 10_000,
   attemptTimeout: 4_000,
   attempts: 3,
   maxResponseBytes: 2 * 1024 * 1024,
   maxConcurrent: 64,
+  maxConnections: 256,
 });
 
-const httpObject = optionsOf(
-  {
-    deadline: v.optional(milliseconds),
-    attemptTimeout: v.optional(milliseconds),
-    attempts: v.optional(whole(1, 10, 'requests')),
-    maxResponseBytes: v.optional(whole(1_024, 1_073_741_824, 'bytes')),
-    maxConcurrent: v.optional(whole(1, 10_000, 'requests')),
-    dispatcher: v.optional(
-      callable<NonNullable<HttpOptions['dispatcher']>>(
-        'must be a function that creates an undici dispatcher',
-      ),
-    ),
-  },
+const httpEntries = {
+  deadline: v.optional(milliseconds),
+  attemptTimeout: v.optional(milliseconds),
+  attempts: v.optional(whole(1, 10, 'requests')),
+  maxResponseBytes: v.optional(whole(1_024, 1_073_741_824, 'bytes')),
+  maxConcurrent: v.optional(whole(1, 10_000, 'requests')),
+  dispatcher: v.optional(
+    callable<NonNullable<HttpOptions['dispatcher']>>('must be a function that creates an undici dispatcher'),
+  ),
+};
+
+const httpObject = optionsOf(httpEntries, 'must be an object of http options');
+const moduleHttpObject = optionsOf(
+  { ...httpEntries, maxConnections: v.optional(whole(1, 10_000, 'connections')) },
   'must be an object of http options',
 );
 
 /** Without members that are `undefined`: these options are merged over others. */
-export const httpSchema = v.pipe(httpObject, v.transform(withoutUndefined));
+const httpSchema = v.pipe(httpObject, v.transform(withoutUndefined));
+/** Those of the module. */
+export const moduleHttpSchema = v.pipe(moduleHttpObject, v.transform(withoutUndefined));
 
 function withoutUndefined<Options extends object>(options: Options): Options {
   const defined = { ...options };

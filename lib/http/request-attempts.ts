@@ -54,10 +54,11 @@ export class RequestAttempts {
     private readonly deadline: Deadline,
     private readonly tools: RequestTools,
   ) {
+    const { http } = tools.limits;
     this.#headers = requestHeaders(request);
     this.#isOnce = request.repeat === 'never';
     this.#mayReplay = !this.#isOnce;
-    this.#attemptTimeout = Math.min(tenant.http.attemptTimeout, tenant.http.deadline);
+    this.#attemptTimeout = Math.min(http.attemptTimeout, http.deadline);
     deadline.tenant = tenant.key;
   }
 
@@ -74,7 +75,7 @@ export class RequestAttempts {
       const wait = waitBeforeRetry({
         outcome,
         attempt,
-        attempts: this.#isOnce ? 1 : this.tenant.http.attempts,
+        attempts: this.#isOnce ? 1 : limits.http.attempts,
         retryAfterMs,
         remaining: this.deadline.remaining(),
         random: clock.random(),
@@ -132,7 +133,7 @@ export class RequestAttempts {
   }
 
   async #send({ onNewConnection }: { onNewConnection: boolean }): Promise<Outcome> {
-    const { clock, client, dispatcher } = this.tools;
+    const { clock, client, dispatcher, limits } = this.tools;
     const { method, url, operation } = this.request;
     // The body is created in its slot, so that it is not old when it is sent.
     const body = typeof this.request.body === 'function' ? await this.request.body() : this.request.body;
@@ -147,7 +148,7 @@ export class RequestAttempts {
       body,
       // A request that is sent once has the whole deadline; others leave time for the next attempt.
       timeout: this.#isOnce ? undefined : this.#attemptTimeout,
-      replyLimit: replyLimit(operation, this.tenant.http.maxResponseBytes),
+      replyLimit: replyLimit(operation, limits.http.maxResponseBytes),
       onNewConnection,
       dispatcher,
     };

@@ -41,7 +41,7 @@ export class Transport implements OnModuleDestroy, OnApplicationShutdown {
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
   ) {
     this.#client = new AxiosClient(settings.axios, clock);
-    this.#limits = new TenantLimits(clock);
+    this.#limits = new TenantLimits(settings.http, clock);
   }
 
   /**
@@ -53,7 +53,12 @@ export class Transport implements OnModuleDestroy, OnApplicationShutdown {
    */
   async send(tenant: Tenant, request: TransportRequest, deadline: Deadline): Promise<TransportReply> {
     const dispatcher = this.dispatcherOf(tenant);
-    const limits = this.#limits.of(tenant, request.operation, splitUrl(request.url).origin);
+    const { operation, url } = request;
+    const { origin } = splitUrl(url);
+    const limits =
+      operation === 'keys' || operation === 'metadata'
+        ? this.#limits.ofDocument(operation, url, origin, dispatcher)
+        : this.#limits.of(tenant, operation, origin);
     const tools = { clock: this.clock, client: this.#client, log: this.log, dispatcher, limits };
     return new RequestAttempts(tenant, request, deadline, tools).run();
   }

@@ -121,6 +121,7 @@ describe('the options', () => {
         attempts: 3,
         maxResponseBytes: 2_097_152,
         maxConcurrent: 64,
+        maxConnections: 256,
       },
     });
     expect(tenants).toEqual(new Map([['default', { ...tenant(), http: {}, scope: 'idp_api' }]]));
@@ -248,6 +249,8 @@ describe('the options', () => {
     ['trustedOrigins', ['https://x.example/page'], ORIGIN, 'trustedOrigins.0'],
     ['trustedOrigins', '*', 'must be a list of origins'],
     ['http.maxConcurrent', 'many', 'must be a whole number of requests from 1 to 10000'],
+    ['http.maxConnections', 0, 'must be a whole number of connections from 1 to 10000'],
+    ['tenant.http.maxConnections', 8, 'is not an option'],
     ['tenant.http.attempts', 1.5, 'must be a whole number of requests from 1 to 10'],
     ['tenant.tenantId', 'a\r\nb', 'must be printable ASCII without surrounding spaces'],
     ['tenant.baseURL', 'https://typo.example', 'is not an option'],

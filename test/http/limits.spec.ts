@@ -1,6 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import * as fc from 'fast-check';
+import { Agent } from 'undici';
 import { backOff, parseRetryAfter, waitBeforeRetry } from '../../lib/http/limits/retry-policy.js';
 import type { HttpOptions } from '../../lib/index.js';
 import type { Outcome } from '../../lib/http/outcome.js';
@@ -104,29 +105,24 @@ describe('the limits of a tenant', () => {
   const CODE = { operation: 'code', method: 'POST', repeat: 'never' };
 
   it.each([
-    ['lookup', ['list', 'token', 'userinfo'], ['lookup']],
-    ['list', ['lookup', 'token', 'userinfo'], ['list']],
-    ['token', ['list', 'lookup', 'userinfo'], ['token']],
-    ['userinfo', ['list', 'lookup', 'token'], ['userinfo', 'keys', 'code']],
-  ] as const)(
-    'open the circuit of its %s only: tokens, lists, lookups and logins have one each',
-    async (ill, well, shut) => {
-      sender = ending(Sender.withTenants(tenants(), { attempts: 1 }));
-      for (let call = 0; call < 45; call += 1) {
-        await expect(send('ill', ill)).rejects.toMatchObject({ code: 'service_unavailable' });
-      }
-      // 40, and the replay of each.
-      expect(server.requests).toHaveLength(80);
-      await expect(send('well', ill)).resolves.toMatchObject(served);
-      isIll = false;
-      for (const operation of well) {
-        await expect(send('ill', operation)).resolves.toMatchObject(served);
-      }
-      for (const operation of shut) {
-        await expect(send('ill', operation)).rejects.toMatchObject(refused);
-      }
-    },
-  );
+    ['lookup', ['list', 'token', 'userinfo', 'code', 'keys']],
+    ['list', ['lookup', 'token', 'userinfo', 'code', 'keys']],
+    ['token', ['list', 'lookup', 'userinfo', 'code', 'keys']],
+    ['userinfo', ['list', 'lookup', 'token', 'code', 'keys']],
+  ] as const)('open the circuit of its %s only: each purpose has one of its own', async (ill, well) => {
+    sender = ending(Sender.withTenants(tenants(), { attempts: 1 }));
+    for (let call = 0; call < 45; call += 1) {
+      await expect(send('ill', ill)).rejects.toMatchObject({ code: 'service_unavailable' });
+    }
+    // 40, and the replay of each.
+    expect(server.requests).toHaveLength(80);
+    await expect(send('well', ill)).resolves.toMatchObject(served);
+    isIll = false;
+    for (const operation of well) {
+      await expect(send('ill', operation)).resolves.toMatchObject(served);
+    }
+    await expect(send('ill', ill)).rejects.toMatchObject(refused);
+  });
 
   it('let requests pass again after 5 s, and count from 0', async () => {
     const moved = new TestClock();
@@ -172,6 +168,35 @@ describe('the limits of a tenant', () => {
     controller.abort();
     await Promise.allSettled(aborted);
     await expect(sender.send()).resolves.toMatchObject(served);
+  });
+
+  it('are those of the module for a published document, one of each URL and dispatcher', async () => {
+    const small = { maxConcurrent: 1, attempts: 1, attemptTimeout: 50, maxResponseBytes: 1_024 };
+    const dispatcher = () => made;
+    const made = new Agent();
+    sender = ending(
+      Sender.withTenants({
+        ill: tenantAt(server.url, small),
+        well: tenantAt(server.url),
+        proxied: tenantAt(server.url, { dispatcher }),
+      }),
+    );
+    const get = (tenant: string, path: string, operation: Operation = 'keys') =>
+      sender.send({ operation, url: server.url + path }, { tenant });
+    const calls = ['ill', 'ill', 'ill'].map((tenant) => get(tenant, '/hold'));
+    await eventually(() => held.length === 3);
+    await pause(100);
+    held.splice(0).forEach((response) => sendJson(response, ['x'.repeat(2_000)]));
+    await expect(Promise.all(calls)).resolves.toHaveLength(3);
+    server.requests.length = 0;
+    await Promise.allSettled(Array.from({ length: 45 }, () => get('well', '/ill/keys')));
+    const sent = server.requests.length;
+    await expect(get('ill', '/ill/keys', 'metadata')).rejects.toMatchObject(refused);
+    expect(server.requests).toHaveLength(sent);
+    await expect(get('well', '/well/keys')).resolves.toMatchObject(served);
+    isIll = false;
+    await expect(get('proxied', '/ill/keys')).resolves.toMatchObject(served);
+    await made.close();
   });
 
   describe('of concurrent requests', () => {
@@ -228,6 +253,69 @@ describe('the limits of a tenant', () => {
       release();
       await expect(next).resolves.toMatchObject(served);
       expect(server.requests).toHaveLength(2);
+    });
+  });
+
+  describe('of connections to one origin', () => {
+    const hold = (tenant: string, deadline = 20_000) =>
+      sender.send({ url: `${server.url}/hold/${tenant}` }, { tenant, deadline });
+    const start = (keys: readonly string[], maxConnections?: number, http: HttpOptions = {}) => {
+      const all = Object.fromEntries(keys.map((key) => [key, tenantAt(server.url)]));
+      const given = { attemptTimeout: 20_000, attempts: 1, ...http };
+      sender = ending(Sender.withTenants(all, { ...given, ...(maxConnections && { maxConnections }) }));
+    };
+    const release = (count = held.length) => held.splice(0, count).forEach((response) => sendJson(response));
+
+    it('are 256 for all tenants, codes of logins included, which open no circuit while they wait', async () => {
+      start(
+        Array.from({ length: 25 }, (_, number) => `t${number}`),
+        undefined,
+        { attemptTimeout: 2_000 },
+      );
+      const calls = Array.from({ length: 25 * 64 }, (_, number) => {
+        const isCode = number % 2 === 1;
+        const code = { operation: 'code', method: 'POST', repeat: 'never' } as const;
+        const request = { url: `${server.url}/hold`, ...(isCode ? code : {}) };
+        return sender.send(request, { tenant: `t${number % 25}`, deadline: 20_000 });
+      });
+      const ended = Promise.allSettled(calls);
+      await eventually(() => held.length === 256);
+      await pause(100);
+      expect(server.connections.size).toBe(256);
+      const timer = setInterval(release, 5);
+      expect((await ended).map(({ status }) => status)).not.toContain('rejected');
+      clearInterval(timer);
+    });
+
+    it("are one tenant's while it is alone, and a quarter where another uses the origin too", async () => {
+      start(['ill', 'well'], 8);
+      const alone = Array.from({ length: 10 }, () => hold('ill'));
+      await eventually(() => held.length === 8);
+      const other = hold('well');
+      release(1);
+      await alone[0];
+      await eventually(() => held.length === 8);
+      release();
+      await expect(other).resolves.toMatchObject(served);
+      const more = Array.from({ length: 10 }, () => hold('ill'));
+      await eventually(() => held.length === 2);
+      await pause(50);
+      expect(held).toHaveLength(2);
+      const timer = setInterval(release, 5);
+      await Promise.all([...alone, ...more]);
+      clearInterval(timer);
+    });
+
+    it('are given to the tenants in turn, and left at once by a call that ends while it waits', async () => {
+      start(['a', 'b', 'c'], 1);
+      const first = hold('a');
+      await eventually(() => held.length === 1);
+      await expect(hold('b', 50)).rejects.toMatchObject({ code: 'deadline_exceeded', attempts: 0 });
+      const calls = [...'aaabbc'].map((tenant) => hold(tenant));
+      const timer = setInterval(release, 5);
+      await Promise.all([first, ...calls]);
+      clearInterval(timer);
+      expect(server.requests.map(({ url = '' }) => url.at(-1)).join('')).toBe('aabcaba');
     });
   });
 });

@@ -1,7 +1,7 @@
 import { afterEach } from '@jest/globals';
 import { Logger } from '@nestjs/common';
 import { checkOptions } from '../../lib/config/check-options.js';
-import type { HttpOptions, TenantOptions } from '../../lib/index.js';
+import type { HttpOptions, ModuleHttpOptions, TenantOptions } from '../../lib/index.js';
 import { ProblemLog } from '../../lib/config/problems/problem-log.service.js';
 import type { TenantRegistry } from '../../lib/config/tenant-registry.service.js';
 import type { Tenant } from '../../lib/config/tenant.js';
@@ -51,7 +51,7 @@ export class Sender {
 
   static withTenants(
     tenants: Record<string, TenantOptions>,
-    http: HttpOptions = {},
+    http: ModuleHttpOptions = {},
     clock = new Clock(),
   ): Sender {
     return new Sender({ tenants, http }, clock);

@@ -3,7 +3,7 @@ import { basename, dirname, join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import { HTTP_STATUS_BY_CODE } from '../../lib/index.js';
 import { moduleSchema } from '../../lib/config/exhibitor-settings.js';
-import { httpSchema, loginSchema, tenantSchema } from '../../lib/config/tenant-settings.js';
+import { moduleHttpSchema, loginSchema, tenantSchema } from '../../lib/config/tenant-settings.js';
 import { filesOf, PAGES, readPage, ROOT } from './readme.js';
 
 describe('the README', () => {
@@ -37,7 +37,7 @@ describe('the README', () => {
   });
 
   it('names every option', () => {
-    const options = [moduleSchema, httpSchema, tenantSchema, loginSchema].flatMap(({ entries }) =>
+    const options = [moduleSchema, moduleHttpSchema, tenantSchema, loginSchema].flatMap(({ entries }) =>
       Object.keys(entries),
     );
     const page = readPage('docs/options.md');

@@ -33,7 +33,7 @@ export class Semaphore {
       return 'over';
     }
     const queue = (this.#queue ??= new Set());
-    return queue.size < this.#longestQueue ? wait(queue, deadline) : 'full';
+    return queue.size < this.#longestQueue ? queued(queue, deadline) : 'full';
   }
 
   /** Returns a slot, which goes to the call that has waited longest. */
@@ -47,7 +47,8 @@ export class Semaphore {
   }
 }
 
-function wait(queue: Set<() => void>, deadline: Deadline): Promise<Entry> {
+/** Waits in the queue until the function that it adds there is called, or until the call ends. */
+export function queued(queue: Set<() => void>, deadline: Deadline): Promise<'entered' | 'over'> {
   return new Promise((resolve) => {
     const start = (): void => {
       queue.delete(start);

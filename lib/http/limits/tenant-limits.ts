@@ -1,9 +1,12 @@
+import type { HttpSettings, ModuleHttpSettings } from '../../config/tenant-options.interface.js';
 import type { StateKey, Tenant } from '../../config/tenant.js';
 import type { Clock } from '../../call/clock.js';
 import type { Deadline } from '../../call/deadline.js';
+import { createCache, type ExpiringCache } from '../../call/expiring-cache.js';
 import { Semaphore } from './semaphore.js';
 import type { Operation } from '../transport-request.interface.js';
 import { Circuit } from './circuit.js';
+import { ConnectionSlots } from './connection-slots.js';
 
 /** Waiting requests per slot. A burst is served; a flood is refused instead of kept in memory. */
 const WAITING_PER_SLOT = 16;
@@ -11,17 +14,11 @@ const WAITING_PER_SLOT = 16;
 /** Answer to a request that the full queue refuses. */
 const QUEUE_FULL = { retryAfterMs: 1_000 };
 
-/** Each group has limits of its own: slow or failing lists must not hold up guards, which look up. */
-const GROUPS = {
-  token: 'token',
-  list: 'list',
-  lookup: 'lookup',
-  code: 'login',
-  userinfo: 'login',
-  keys: 'login',
-  metadata: 'login',
-} as const satisfies Record<Operation, string>;
-type Group = (typeof GROUPS)[Operation];
+/**
+ * Origins whose connections are counted, and published documents with limits of a dispatcher. The one that was added or used least
+ * recently goes, and counts anew.
+ */
+const MOST = 10_000;
 
 /** Tokens of a full bucket, of a retry, and of a success. */
 const FULL = 500;
@@ -46,43 +43,55 @@ class RetryBudget {
   }
 }
 
-/** Limits of the requests of one tenant to one origin: concurrency, retries and circuit of one group of operations. */
+/**
+ * Limits of the requests of one operation, of one tenant to one origin, or for one published document: concurrency, retries and
+ * circuit. Slow or failing lists must not hold up guards, which look up, nor forged codes bearer tokens.
+ */
 export class RequestLimits {
   readonly budget = new RetryBudget();
   readonly circuit = new Circuit();
   readonly #slots: Semaphore;
 
+  /** @param tenant `undefined` for published documents, which are of all tenants */
   constructor(
-    readonly group: Group,
+    readonly operation: Operation,
     readonly origin: string,
-    maxConcurrent: number,
+    readonly http: HttpSettings,
+    private readonly tenant: string | undefined,
+    private readonly connections: ConnectionSlots,
     private readonly clock: Clock,
   ) {
-    this.#slots = new Semaphore({ slots: maxConcurrent, waiting: maxConcurrent * WAITING_PER_SLOT });
+    const { maxConcurrent: slots } = http;
+    this.#slots = new Semaphore({ slots, waiting: slots * WAITING_PER_SLOT });
   }
 
   /**
-   * Takes a slot for one request, waiting for it if necessary. Answers `over` where the call was over first, and how long to
-   * wait where the circuit is open or the queue is full.
+   * Takes a slot and a connection for one request, waiting for them if necessary. Answers `over` where the call was over first, and
+   * how long to wait where the circuit is open or the queue is full.
    */
   async enter(deadline: Deadline): Promise<'entered' | 'over' | { retryAfterMs: number }> {
     if (this.#openFor() > 0) {
       return { retryAfterMs: this.#openFor() };
     }
     const entry = await this.#slots.enter(deadline);
-    if (entry === 'full') {
-      return QUEUE_FULL;
+    if (entry !== 'entered') {
+      return entry === 'full' ? QUEUE_FULL : entry;
+    }
+    if ((await this.connections.enter(this.tenant, deadline)) === 'over') {
+      this.#slots.leave();
+      return 'over';
     }
     // The circuit may have opened while the request waited.
-    if (entry === 'entered' && this.#openFor() > 0) {
+    if (this.#openFor() > 0) {
       this.leave();
       return { retryAfterMs: this.#openFor() };
     }
     return entry;
   }
 
-  /** Returns the slot. */
+  /** Returns the connection and the slot. */
   leave(): void {
+    this.connections.leave(this.tenant);
     this.#slots.leave();
   }
 
@@ -91,21 +100,52 @@ export class RequestLimits {
   }
 }
 
-/** The limits of all tenants. They go with the state of their tenant. */
+/** The limits of all requests. Those of a tenant go with its state. */
 export class TenantLimits {
   readonly #byTenant = new WeakMap<StateKey, RequestLimits[]>();
+  /** By dispatcher of a host, or this for our own connections, then by URL. */
+  readonly #ofDocuments = new WeakMap<object, ExpiringCache<RequestLimits>>();
+  readonly #connections: ExpiringCache<ConnectionSlots>;
 
-  constructor(private readonly clock: Clock) {}
+  constructor(
+    private readonly http: ModuleHttpSettings,
+    private readonly clock: Clock,
+  ) {
+    this.#connections = createCache(clock, { max: MOST });
+  }
 
-  of({ stateKey, http }: Tenant, operation: Operation, origin: string): RequestLimits {
+  of({ key, stateKey, http }: Tenant, operation: Operation, origin: string): RequestLimits {
     const ofTenant = this.#byTenant.get(stateKey) ?? [];
-    const group = GROUPS[operation];
-    const known = ofTenant.find((limits) => limits.group === group && limits.origin === origin);
+    const known = ofTenant.find((limits) => limits.operation === operation && limits.origin === origin);
     if (known !== undefined) {
       return known;
     }
-    const created = new RequestLimits(group, origin, http.maxConcurrent, this.clock);
+    const created = this.#create(operation, origin, http, key);
     this.#byTenant.set(stateKey, [...ofTenant, created]);
     return created;
+  }
+
+  /**
+   * Those of a published document, with the settings of the module: tenants share it, and one with small limits must not fail it for
+   * the others. What a proxy of one tenant answers is not for the others, so each dispatcher has its own.
+   */
+  ofDocument(operation: Operation, url: string, origin: string, dispatcher: object = this): RequestLimits {
+    const documents = this.#ofDocuments.get(dispatcher) ?? createCache(this.clock, { max: MOST });
+    this.#ofDocuments.set(dispatcher, documents);
+    const limits = documents.get(url) ?? this.#create(operation, origin, this.http, undefined);
+    documents.set(url, limits);
+    return limits;
+  }
+
+  #create(
+    operation: Operation,
+    origin: string,
+    http: HttpSettings,
+    tenant: string | undefined,
+  ): RequestLimits {
+    const connections =
+      this.#connections.get(origin) ?? new ConnectionSlots(this.http.maxConnections, this.clock);
+    this.#connections.set(origin, connections);
+    return new RequestLimits(operation, origin, http, tenant, connections, this.clock);
   }
 }
