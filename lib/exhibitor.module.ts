@@ -36,7 +36,7 @@ import { BearerIdentities } from './login/bearer-identities.service.js';
 import { ExhibitorLogins } from './login/exhibitor-logins.service.js';
 import { IdentityCookie } from './login/identity-cookie.service.js';
 import { IdentityReader } from './login/identity-reader.service.js';
-import { IdentitySession } from './login/identity-session.service.js';
+import { IdTokenCookie } from './login/id-token-cookie.service.js';
 import { SelectionCookie } from './login/selection-cookie.service.js';
 import { EndedLogins } from './login/ended-logins.service.js';
 import { Sealer } from './store/sealer.service.js';
@@ -158,7 +158,7 @@ const EXPORTED: Provider[] = [
     BearerIdentities,
     IdentityCookie,
     IdentityReader,
-    IdentitySession,
+    IdTokenCookie,
     SelectionCookie,
     CodeExchange,
     CallbackVerifier,

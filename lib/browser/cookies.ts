@@ -28,6 +28,8 @@ export interface CookieAttributes {
    * where Chromium and Firefox keep and send such cookies.
    */
   sameSite?: SameSite;
+  /** Set anew for an active user. See {@link ReplyCookie}. */
+  isRenewed?: boolean;
 }
 
 export interface ReceivedCookie {
@@ -73,14 +75,17 @@ export class OwnCookies {
       .filter(isLogin);
   }
 
-  /** @param isWanted asked when the head of the reply is written; and a cookie that the reply sets otherwise comes first */
+  /** True where the reply sets or clears it so far. */
+  isSet(http: HttpContext, cookie: OwnCookie, { secure }: CookieAttributes): boolean {
+    return http.replyCookie(this.#sentName(cookie, secure)) !== undefined;
+  }
+
   set(
     http: HttpContext,
     cookie: OwnCookie,
     value: string,
-    { secure, sameSite = this.#sameSite }: CookieAttributes,
+    { secure, sameSite = this.#sameSite, isRenewed }: CookieAttributes,
     ttl: number,
-    isWanted?: () => boolean,
   ): void {
     const name = this.#sentName(cookie, secure);
     const header = stringifySetCookie({
@@ -92,7 +97,7 @@ export class OwnCookies {
       secure: secure || sameSite === 'none',
       sameSite,
     });
-    http.setCookie(name, { value, header, isWanted });
+    http.setCookie(name, { value, header, isRenewed });
   }
 
   /** Removes a cookie that was set with these attributes. */

@@ -14,8 +14,8 @@ export interface ReplyCookie {
   value: string;
   /** `Set-Cookie`. */
   header: string;
-  /** Asked when the head is written. Without it, the cookie is set in any case. */
-  isWanted?: (() => boolean) | undefined;
+  /** One that the browser has, with a later end: it gives way to any other of its name, and a 304 does not bring it. */
+  isRenewed?: boolean | undefined;
 }
 
 /** Our cookies of a reply, by the name that is sent. By response, since several guards may answer one request. */
@@ -67,7 +67,7 @@ export class HttpContext {
 
   /**
    * Sets a cookie when the head of the reply is written, and keeps the reply out of caches. A later one of the same name replaces it,
-   * unless that one waits for `isWanted`.
+   * unless that one is renewed.
    *
    * @throws {TypeError} where the response is not one of Node, so that no login or logout passes without its cookie
    */
@@ -77,7 +77,7 @@ export class HttpContext {
       throw new TypeError('cookies need the response of Node, as Express and Fastify have it');
     }
     const cookies = replyCookies.get(reply) ?? new Map<string, ReplyCookie>();
-    if (cookie.isWanted === undefined || !cookies.has(name)) {
+    if (cookie.isRenewed !== true || !cookies.has(name)) {
       cookies.set(name, cookie);
     }
     // One listener a reply: each one calls the one before, so that thousands would overflow the stack.
@@ -160,10 +160,10 @@ const TARGETED = ['-cache-control', 'surrogate-control', 'edge-control', 'x-acce
 function addCookies(response: ServerResponse, cookies: ReadonlyMap<string, ReplyCookie>): void {
   const others = [response.getHeader('Set-Cookie') ?? []].flat().map(String);
   const added = [...cookies].filter(
-    ([name, { isWanted }]) =>
-      isWanted === undefined ||
+    ([name, { isRenewed }]) =>
+      isRenewed !== true ||
       // A cache may add the headers of a 304 to the reply that it has stored (RFC 9111 §4.3.4).
-      (response.statusCode !== 304 && !others.some((other) => other.startsWith(`${name}=`)) && isWanted()),
+      (response.statusCode !== 304 && !others.some((other) => other.startsWith(`${name}=`))),
   );
   if (added.length > 0) {
     response.setHeader('Set-Cookie', [...others, ...added.map(([, { header }]) => header)]);

@@ -12,7 +12,7 @@ import type { Tenant } from '../config/tenant.js';
 import { Clock } from '../call/clock.js';
 import { Deadlines } from '../call/deadline.js';
 import { createCache, type ExpiringCache } from '../call/expiring-cache.js';
-import { authorizedIdentity, NOT_AUTHORIZED } from './authorize-identity.js';
+import { authorizedIdentity, NOT_AUTHORIZED } from './identity.js';
 
 /** Estimated bytes of heap of all answers in the cache. An identity takes about three times its JSON. */
 const MAX_BYTES = 64 * 1024 * 1024;

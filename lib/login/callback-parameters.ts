@@ -1,5 +1,6 @@
 import * as v from 'valibot';
 import type { HttpContext } from '../browser/http-context.js';
+import { UNREAD_FORM } from '../config/problems/host-problems.js';
 import type { Refusal } from '../config/problems/problem.interface.js';
 import { isHybrid } from '../config/tenant.js';
 import type { OpenedLogin } from './started-login.js';
@@ -73,4 +74,14 @@ export function misfitOf(
         expected: login.responseType,
         received: Object.keys(parameters).join(' '),
       };
+}
+
+/** Why a callback is refused that has no `state`, or a parameter that is repeated or too long. A visit without parameters is not logged. */
+export function withoutState(http: HttpContext): Refusal | undefined {
+  const error = http.target.searchParams.get('error');
+  if (http.request.method !== 'POST' && error === null) {
+    return undefined;
+  }
+  const detail = http.isUnreadForm ? UNREAD_FORM : 'it has no state, or a parameter more than once';
+  return { reason: 'state', detail, received: error === null ? undefined : `error ${error}` };
 }

@@ -11,8 +11,8 @@ import type { VerifiedToken } from '../oidc/verify-signature.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../config/check-options.js';
 import { ProblemLog } from '../config/problems/problem-log.service.js';
 import { describeFailure } from '../config/problems/token-endpoint-problems.js';
-import { authorizedIdentity, NOT_AUTHORIZED } from './authorize-identity.js';
-import type { NewLogin } from './identity-session.service.js';
+import type { KeptIdToken } from './id-token-cookie.service.js';
+import { authorizedIdentity, NOT_AUTHORIZED } from './identity.js';
 import { browserLoginOf, isHybrid, type Tenant } from '../config/tenant.js';
 import { Clock } from '../call/clock.js';
 import type { Deadline } from '../call/deadline.js';
@@ -48,14 +48,14 @@ export class CallbackVerifier {
     this.#identityTtl = settings.session.includes('host') ? absoluteTtl : identityTtl;
   }
 
-  /** The identity of the user, the ID token of the token endpoint, and what this login replaces. */
+  /** The identity of the user, and the ID token of the token endpoint. */
   async verify(
     tenant: Tenant,
     login: ProvenLogin,
     parameters: CallbackParameters,
     deadline: Deadline,
-  ): Promise<NewLogin> {
-    const { nonce, maxAge, former, verifier } = login;
+  ): Promise<KeptIdToken> {
+    const { nonce, maxAge, verifier } = login;
     const verifyIdToken = (token: string, isFromProvider: boolean): Promise<VerifiedToken> =>
       this.validator.verify(tenant, { use: 'id_token', token, nonce, maxAge, isFromProvider }, deadline);
     await this.#checkIssuer(tenant, login, parameters.iss, deadline);
@@ -81,7 +81,7 @@ export class CallbackVerifier {
     if (identity === undefined) {
       throw this.log.refusal(tenant, 'user', NOT_AUTHORIZED);
     }
-    return { identity, idToken: tokens.idToken, former };
+    return { identity, idToken: tokens.idToken };
   }
 
   /** RFC 9207 §2.4. A hybrid response without `iss` is bound by its ID token. */

@@ -17,6 +17,7 @@ import { CHECKED_OPTIONS, type CheckedOptions } from '../config/check-options.js
 import { LONGEST_COOKIE } from '../config/exhibitor-settings.js';
 import { Clock } from '../call/clock.js';
 import { createCache, type ExpiringCache } from '../call/expiring-cache.js';
+import type { FormerIdentity } from './identity.js';
 import { SharedValues } from '../store/shared-values.service.js';
 
 const KIND = 'ended-login';
@@ -24,11 +25,8 @@ const KIND = 'ended-login';
 /** Names that are remembered in one process, and logins that are remembered as not ended. */
 const MAX = 100_000;
 
-/**
- * How long "not ended" counts for {@link EndedLogins.isRunning} with a store, in ms. Another process may have ended the login
- * meanwhile and written the cookie of a newer one, which the reply to a slow request must not replace.
- */
-const RECENT = 1_000;
+/** How long an identity counts after a new login of the same person, in ms: requests are under way. */
+const GRACE = 60_000;
 
 /**
  * By how much the date of the host may be set back, in ms. A sealed identity is valid for so much longer then, and so the end of its
@@ -116,6 +114,13 @@ export class EndedLogins implements OnModuleInit, OnApplicationShutdown {
     }
   }
 
+  /** Ends identities at once; those of a `successor`, the person who has logged in anew, a minute later. */
+  async endAll(identities: readonly FormerIdentity[], successor?: string): Promise<void> {
+    const later = this.clock.epochMs() + GRACE;
+    const fromOf = ({ person }: FormerIdentity): number => (person === successor ? later : 1);
+    await Promise.all(identities.map((one) => this.end(one.id, one.endsAt, fromOf(one))));
+  }
+
   /** Ends the logins that a logout names, unless a later one is recorded. Answers false where there is a store that did not take it. */
   async endBefore(logout: UserLogout): Promise<boolean> {
     const taken = await Promise.all(namesOfLogout(logout).map((name) => this.#endBefore(name, logout.at)));
@@ -137,15 +142,9 @@ export class EndedLogins implements OnModuleInit, OnApplicationShutdown {
     return !this.#notEnded.has(loginKey) && this.#isEndedInStore(loginKey, names);
   }
 
-  /**
-   * True for a login of which this process knows no end, past or near. Another one may have ended it since it was asked for.
-   *
-   * @param askedAt {@link Clock.now} when {@link has} answered false
-   */
-  isRunning(login: Login, currentRegistration: string, askedAt: number): boolean {
-    const isRecent = this.#settings.store === undefined || this.clock.now() - askedAt <= RECENT;
-    const names = this.#namesOf(login, currentRegistration);
-    return isRecent && !this.#ended.has(login.id) && !this.#isKnown(names);
+  /** True for a login that has not ended, but which this process knows as replaced by a new one of the same person. */
+  endsSoon(id: string): boolean {
+    return this.#ended.has(id);
   }
 
   #isKnown(names: readonly EndedName[]): boolean {
@@ -219,7 +218,6 @@ export class EndedLogins implements OnModuleInit, OnApplicationShutdown {
     }
     const [own] = answers;
     if (!isEnded && typeof own?.stored === 'number') {
-      // It ends within a minute: no reply may seal it anew.
       this.#remember(own.one.name, own.stored, CLOCK_MARGIN, Math.min);
     }
     return isEnded;

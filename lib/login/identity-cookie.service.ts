@@ -24,9 +24,7 @@ import { Sealer, type Unsealed } from '../store/sealer.service.js';
 import type { Tenant } from '../config/tenant.js';
 import { Clock } from '../call/clock.js';
 import { createCache, type ExpiringCache } from '../call/expiring-cache.js';
-import { keptClaims } from './authorize-identity.js';
-import type { SessionState } from './request-user.js';
-import { parseIdentity } from './stored-identity.js';
+import { keptClaims, parseIdentity, type FoundIdentity, type KeptIdentity } from './identity.js';
 
 /** Largest sealed identity, in bytes. */
 const MAX_SEALED = 3_000;
@@ -34,22 +32,13 @@ const MAX_SEALED = 3_000;
 /** Estimated bytes of heap of all opened cookies together. One takes about three times its JSON. */
 const MAX_OPENED_BYTES = 16 * 1024 * 1024;
 
-/** Content of a cookie that opened. Deeply frozen, since the requests of a user share it. */
-interface OpenedCookie {
-  readonly identity: ExhibitorIdentity;
-  /** In ms since 1970. */
-  readonly endsAt: number;
-}
-
 /** The identity of a user, in a sealed cookie. */
 @Injectable()
 export class IdentityCookie {
   readonly #settings: ExhibitorSettings['cookies'];
   readonly #cookies: OwnCookies;
-  /** By the digest of the sealed value: the memory of the process holds no cookie that could be used. */
-  readonly #opened: ExpiringCache<OpenedCookie>;
-  /** Requests whose identity was sealed anew, so that further guards and fields of GraphQL do not seal it again. */
-  readonly #renewed = new WeakSet<object>();
+  /** By the digest of the sealed value: the memory of the process holds no cookie that could be used. Frozen, since requests share it. */
+  readonly #opened: ExpiringCache<KeptIdentity>;
 
   constructor(
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
@@ -67,7 +56,7 @@ export class IdentityCookie {
    * The identity of the first cookie that opens, has the prefix that its own `redirectUri` asks for (a sibling domain can set a cookie
    * without it) and ends after this time: by default has not expired. Its tenant and its logout are not checked yet.
    */
-  async read(http: HttpContext, after = this.clock.epochMs()): Promise<OpenedCookie | undefined> {
+  async read(http: HttpContext, after = this.clock.epochMs()): Promise<KeptIdentity | undefined> {
     for (const { value, secure } of this.#cookies.received(http, 'identity')) {
       const digest = digestOf(value);
       const opened = this.#opened.get(digest) ?? (await this.#open(value, digest));
@@ -80,7 +69,7 @@ export class IdentityCookie {
   }
 
   /** Every identity that the request carries, expired ones included: what a logout must end. */
-  async readAll(http: HttpContext): Promise<OpenedCookie[]> {
+  async readAll(http: HttpContext): Promise<KeptIdentity[]> {
     const opened = await Promise.all(
       this.#cookies.received(http, 'identity').map(({ value }) => this.#open(value)),
     );
@@ -97,27 +86,25 @@ export class IdentityCookie {
 
   /**
    * Keeps an active user logged in: once half of `identityTtl` has passed, the identity is sealed anew, until `absoluteTtl` after the
-   * login. The cookie is added when the head of the reply is written, unless the login has ended by then.
+   * login. Unless this reply sets the cookie already, or the same person has logged in anew: the new identity must stay.
    */
-  async renew(http: HttpContext, { identity, tenant }: SessionState, endsAt: number): Promise<void> {
+  async renew(http: HttpContext, { identity, endsAt = 0 }: FoundIdentity): Promise<void> {
     const { identityTtl, absoluteTtl } = this.#settings;
     const now = this.clock.epochMs();
     const isDue = identity.expiresAt - now <= identityTtl / 2 && identity.expiresAt < endsAt;
-    if (!isDue || absoluteTtl <= identityTtl || this.#renewed.has(http.request) || isWithoutUser(http)) {
+    if (!isDue || absoluteTtl <= identityTtl || isWithoutUser(http) || this.ended.endsSoon(identity.id)) {
       return;
     }
-    this.#renewed.add(http.request);
-    const askedAt = this.clock.now();
-    const expiresAt = Math.min(now + identityTtl, endsAt);
-    const sealed = await this.#seal({ ...identity, expiresAt }, endsAt);
-    const attributes = { secure: isSecure(identity.redirectUri) };
-    this.#cookies.set(http, 'identity', sealed, attributes, endsAt - now, () =>
-      this.ended.isRunning(identity, tenant.registration, askedAt),
-    );
+    const attributes = { secure: isSecure(identity.redirectUri), isRenewed: true };
+    if (!this.#cookies.isSet(http, 'identity', attributes)) {
+      const expiresAt = Math.min(now + identityTtl, endsAt);
+      const sealed = await this.#seal({ ...identity, expiresAt }, endsAt);
+      this.#cookies.set(http, 'identity', sealed, attributes, endsAt - now);
+    }
   }
 
   /** One that opens and has not expired is remembered: forged cookies take no place. */
-  async #open(value: string, digest = digestOf(value)): Promise<OpenedCookie | undefined> {
+  async #open(value: string, digest = digestOf(value)): Promise<KeptIdentity | undefined> {
     const opened = parseContent(await this.sealer.unseal('identity', value));
     const ttl = (opened?.identity.expiresAt ?? 0) - this.clock.epochMs();
     if (opened !== undefined && ttl > 0) {
@@ -154,7 +141,7 @@ export class IdentityCookie {
   }
 }
 
-function parseContent(unsealed: Unsealed | undefined): OpenedCookie | undefined {
+function parseContent(unsealed: Unsealed | undefined): KeptIdentity | undefined {
   const value = unsealed?.value;
   if (unsealed === undefined || !isRecord(value)) {
     return undefined;

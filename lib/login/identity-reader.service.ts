@@ -2,51 +2,77 @@ import { Inject, Injectable } from '@nestjs/common';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import type { HttpContext } from '../browser/http-context.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
+import type { ExhibitorRequest } from '../model/exhibitor-request.interface.js';
+import { frozenCopy, isRecord } from '../model/json-values.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../config/check-options.js';
 import type { SessionMode } from '../config/exhibitor-options.interface.js';
 import { unusableUser } from '../config/problems/host-problems.js';
 import { ProblemLog } from '../config/problems/problem-log.service.js';
 import { EndedLogins } from './ended-logins.service.js';
 import { TenantRegistry } from '../config/tenant-registry.service.js';
-import type { Tenant } from '../config/tenant.js';
 import { Clock } from '../call/clock.js';
 import { BearerIdentities, bearerTokenOf } from './bearer-identities.service.js';
 import { IdentityCookie } from './identity-cookie.service.js';
-import { hostUserOf, readHostUser, type SessionState } from './request-user.js';
+import { IdTokenCookie } from './id-token-cookie.service.js';
+import { isIdentityOf, parseIdentity, type FoundIdentity, type KeptIdentity } from './identity.js';
 
-/** Finds the user of a request in the cookie, the host's session or the bearer token. */
+/** Finds the identity of a request: in the cookie, in `request.user` of the host, or by its bearer token. */
 @Injectable()
 export class IdentityReader {
   readonly #modes: readonly SessionMode[];
+  /** Longest time that a login lives, in ms. */
+  readonly #longest: number;
 
   constructor(
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
     @Inject(TenantRegistry) private readonly tenants: TenantRegistry,
     @Inject(IdentityCookie) private readonly cookie: IdentityCookie,
+    @Inject(IdTokenCookie) private readonly idTokens: IdTokenCookie,
     @Inject(BearerIdentities) private readonly bearer: BearerIdentities,
     @Inject(EndedLogins) private readonly ended: EndedLogins,
     @Inject(Clock) private readonly clock: Clock,
     @Inject(ProblemLog) private readonly log: ProblemLog,
   ) {
     this.#modes = settings.session;
+    this.#longest = settings.cookies.absoluteTtl;
   }
 
   /**
-   * The user of a request.
+   * The identity of a request. Changes nothing for the browser.
    *
    * @param tenantKey tenant the identity must belong to; `undefined` accepts the tenant of the identity
    */
-  async read(http: HttpContext, tenantKey: string | undefined): Promise<SessionState | undefined> {
+  async read(http: HttpContext, tenantKey: string | undefined): Promise<FoundIdentity | undefined> {
     for (const mode of this.#modes) {
-      const state =
+      const found =
         mode === 'bearer'
           ? await this.#readBearer(http, tenantKey)
           : await this.#readKept(http, tenantKey, mode);
-      if (state !== undefined) {
-        return state;
+      if (found !== undefined) {
+        return found;
       }
     }
     return undefined;
+  }
+
+  /** The identity that browser or host keep: it may have expired or ended, and its tenant, which may be slow to find, is not asked for. */
+  async readUnchecked(http: HttpContext): Promise<ExhibitorIdentity | undefined> {
+    return this.#modes.includes('host') ? readHostUser(http) : (await this.cookie.read(http, 0))?.identity;
+  }
+
+  /** All that the browser carries and the host keeps, expired ones too: a new login replaces them, a logout ends them. */
+  async readAll(http: HttpContext): Promise<KeptIdentity[]> {
+    // The identity of a host, or of an ID token, may have no end.
+    const latest = this.clock.epochMs() + this.#longest;
+    const withoutSeal = [
+      (await this.idTokens.read(http))?.identity,
+      this.#modes.includes('host') ? readHostUser(http) : undefined,
+    ]
+      .filter((one) => one !== undefined)
+      .map((identity) => ({ identity, endsAt: Math.min(identity.expiresAt, latest) }));
+    const kept = [...withoutSeal, ...(await this.cookie.readAll(http))];
+    // An identity and its ID token are one login.
+    return [...new Map(kept.map((one) => [one.identity.id, one])).values()];
   }
 
   /** A kept identity counts where it belongs to the tenant of the request, and has neither expired nor ended. */
@@ -54,7 +80,7 @@ export class IdentityReader {
     http: HttpContext,
     tenantKey: string | undefined,
     mode: 'cookie' | 'host',
-  ): Promise<SessionState | undefined> {
+  ): Promise<FoundIdentity | undefined> {
     const opened = mode === 'cookie' ? await this.cookie.read(http) : undefined;
     const identity = mode === 'cookie' ? opened?.identity : readHostUser(http);
     if (identity === undefined) {
@@ -69,11 +95,7 @@ export class IdentityReader {
       const tenant = await this.tenants.find(tenantKey ?? identity.tenant);
       const isOwn = isIdentityOf(tenant, identity, this.clock.epochMs());
       if (isOwn && !(await this.ended.has(identity, tenant.registration))) {
-        const state = { identity, tenant, mode };
-        if (opened !== undefined) {
-          await this.cookie.renew(http, state, opened.endsAt);
-        }
-        return state;
+        return { identity, tenant, mode, endsAt: opened?.endsAt };
       }
     } catch (error) {
       if (!isExhibitorError(error) || error.code !== 'unknown_tenant') {
@@ -87,7 +109,7 @@ export class IdentityReader {
     return undefined;
   }
 
-  async #readBearer(http: HttpContext, tenantKey?: string): Promise<SessionState | undefined> {
+  async #readBearer(http: HttpContext, tenantKey?: string): Promise<FoundIdentity | undefined> {
     const token = bearerTokenOf(http);
     if (token === undefined) {
       return undefined;
@@ -99,25 +121,70 @@ export class IdentityReader {
 }
 
 /**
- * True where the identity belongs to this tenant and has not expired. Issuer, client and tenant id are compared with the
- * current options: if a key is given to another customer, the logins of the former customer must not be valid. So is the
- * `redirectUri`: another host with the same `secrets` and client may have a less strict `authorize`.
- *
- * @param now milliseconds since 1970
+ * The users whom guards have set for a request, with their identities as found; fields of GraphQL may have several. Not on the user, so
+ * that copies and logs of it have nothing of the tenant. Not in a WeakMap, whose values outlive a scavenge: that took 2 µs a request.
  */
-export function isIdentityOf(tenant: Tenant, identity: ExhibitorIdentity, now: number): boolean {
-  const { key, tenantId, login } = tenant;
+const USERS = Symbol('nestjs-exhibitor.users');
+
+type GuardedRequest = ExhibitorRequest & { [USERS]?: { user: ExhibitorIdentity; found: FoundIdentity }[] };
+
+/** Users from a cookie or a bearer token. A host may set the same object at a later request. A copy of it is a user of the host. */
+const notOfHost = new WeakSet<object>();
+
+/**
+ * Sets `request.user` to an object of this request, to which the host may add members; its claims are read-only. A user whom an
+ * earlier guard of the request has set stays.
+ */
+export function setUser(http: HttpContext, found: FoundIdentity): ExhibitorIdentity {
+  const request: GuardedRequest = http.request;
+  const users = request[USERS] ?? [];
+  const known = users.find((one) => isSame(one.found, found));
+  // A host may have set another object since, or changed members of this one.
+  if (known !== undefined && (found.mode !== 'host' || known.user === request.user)) {
+    known.found = found;
+    request.user = known.user;
+    return known.user;
+  }
+  const user = newUser(found);
+  request[USERS] = [...users.filter((one) => one !== known), { user, found }];
+  request.user = user;
+  return user;
+}
+
+function newUser({ identity, mode }: FoundIdentity): ExhibitorIdentity {
+  const user = { ...identity };
+  // Those in the session of a host must not become read-only.
+  if (!Object.isFrozen(user.claims)) {
+    user.claims = frozenCopy(user.claims);
+  }
+  if (mode !== 'host') {
+    notOfHost.add(user);
+  }
+  return user;
+}
+
+/** By subject and issuer too, since the identity of a host may have no id. */
+function isSame(before: FoundIdentity, { identity, tenant, mode }: FoundIdentity): boolean {
   return (
-    identity.tenant === key &&
-    identity.issuer === login?.issuer &&
-    fits(identity.tenantId, tenantId) &&
-    fits(identity.clientId, login.clientId) &&
-    fits(identity.redirectUri, login.redirectUri) &&
-    identity.expiresAt > now
+    before.mode === mode &&
+    before.tenant.stateKey === tenant.stateKey &&
+    before.identity.id === identity.id &&
+    before.identity.subject === identity.subject &&
+    before.identity.issuer === identity.issuer
   );
 }
 
-/** Empty is what a host left out of the identity that it keeps. It is not compared. */
-function fits(given: string, own: string | undefined): boolean {
-  return given === '' || given === own;
+/** The identity of a user whom a guard has set for this request. */
+export function foundFor(request: GuardedRequest, user: unknown): FoundIdentity | undefined {
+  return request[USERS]?.find((one) => one.user === user)?.found;
+}
+
+/** What the host has set as `request.user`; `undefined` for one whom a guard has set from a cookie or a bearer token. */
+export function hostUserOf({ request: { user } }: HttpContext): object | undefined {
+  return isRecord(user) && !notOfHost.has(user) ? user : undefined;
+}
+
+/** The user whom the host has set. */
+export function readHostUser(http: HttpContext): ExhibitorIdentity | undefined {
+  return parseIdentity(hostUserOf(http));
 }

@@ -1,5 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { publish } from '../call/channels.js';
+import { ConfigurationError } from '../errors/configuration.error.js';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { LoginFailedError } from '../errors/login-failed.error.js';
@@ -11,11 +12,14 @@ import { checkEventId } from '../model/path-parameters.js';
 import { OpenIdProvider } from '../oidc/openid-provider.service.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../config/check-options.js';
 import type { ExhibitorSettings } from '../config/exhibitor-settings.js';
-import { UNREAD_FORM } from '../config/problems/host-problems.js';
+import { hasBrowser } from '../config/option-rules.js';
 import type { Refusal } from '../config/problems/problem.interface.js';
 import { ProblemLog } from '../config/problems/problem-log.service.js';
-import { IdentitySession } from './identity-session.service.js';
-import type { SessionState } from './request-user.js';
+import { EndedLogins } from './ended-logins.service.js';
+import { IdTokenCookie, type KeptIdToken } from './id-token-cookie.service.js';
+import { IdentityCookie } from './identity-cookie.service.js';
+import { IdentityReader } from './identity-reader.service.js';
+import { formerOf, personOf, type FoundIdentity } from './identity.js';
 import { Sealer } from '../store/sealer.service.js';
 import { SpentStates } from './spent-states.service.js';
 import { TenantRegistry } from '../config/tenant-registry.service.js';
@@ -23,7 +27,7 @@ import { browserLoginOf, type Tenant } from '../config/tenant.js';
 import { Clock } from '../call/clock.js';
 import { Deadlines } from '../call/deadline.js';
 import { authorizationUrl, checkLoginParameters } from './authorization-request.js';
-import { misfitOf, readCallback, type CallbackParameters } from './callback-parameters.js';
+import { misfitOf, readCallback, withoutState, type CallbackParameters } from './callback-parameters.js';
 import { CallbackVerifier } from './callback-verifier.service.js';
 import { safeReturnTo } from './return-to.js';
 import {
@@ -59,12 +63,12 @@ export interface CallbackRoute<T> {
   /** Keeps the identity with `session: 'host'`. */
   storeIdentity: (identity: ExhibitorIdentity) => void | Promise<void>;
   /** Called once the identity is kept. The login has failed where it throws. */
-  onKept: (session: SessionState) => Promise<T>;
+  onKept: (found: FoundIdentity) => Promise<T>;
 }
 
 @Injectable()
 export class LoginService {
-  readonly #cookies: ExhibitorSettings['cookies'];
+  readonly #settings: ExhibitorSettings;
   readonly #started: StartedLogins;
 
   constructor(
@@ -74,12 +78,15 @@ export class LoginService {
     @Inject(Sealer) sealer: Sealer,
     @Inject(SpentStates) private readonly states: SpentStates,
     @Inject(CallbackVerifier) private readonly callback: CallbackVerifier,
-    @Inject(IdentitySession) private readonly session: IdentitySession,
+    @Inject(IdentityReader) private readonly reader: IdentityReader,
+    @Inject(IdentityCookie) private readonly cookie: IdentityCookie,
+    @Inject(IdTokenCookie) private readonly idTokens: IdTokenCookie,
+    @Inject(EndedLogins) private readonly ended: EndedLogins,
     @Inject(Clock) private readonly clock: Clock,
     @Inject(Deadlines) private readonly deadlines: Deadlines,
     @Inject(ProblemLog) private readonly log: ProblemLog,
   ) {
-    this.#cookies = settings.cookies;
+    this.#settings = settings;
     this.#started = new StartedLogins(sealer, log, settings.cookies);
   }
 
@@ -94,8 +101,12 @@ export class LoginService {
     getTarget: () => Promise<LoginTarget>,
   ): Promise<string> {
     // An image or a script cannot show the page of the provider: its login would only leave a cookie.
-    if (!mayShowPage(http) || (isInForeignFrame(http) && this.#cookies.sameSite !== 'none')) {
+    if (!mayShowPage(http) || (isInForeignFrame(http) && this.#settings.cookies.sameSite !== 'none')) {
       throw new ExhibitorError('invalid_argument', 'a login starts by navigating to this address');
+    }
+    if (!hasBrowser(this.#settings.session)) {
+      const expected = "'bearer' has no login: add 'cookie' or 'host'";
+      throw new ConfigurationError([{ path: 'session', expected }]);
     }
     const tenant = await this.tenants.resolve(tenantKey);
     const login = browserLoginOf(tenant);
@@ -114,7 +125,7 @@ export class LoginService {
       eventId,
       returnTo: safeReturnTo(target.returnTo),
       maxAge: ages.length === 0 ? undefined : Math.min(...ages),
-      former: await this.session.carriedLogins(http, tenant.key),
+      former: formerOf(await this.reader.readAll(http), tenant.key),
       startedAt: this.clock.epochMs(),
     });
     const url = await authorizationUrl(login, request, authorizeUrl, parameters);
@@ -122,18 +133,18 @@ export class LoginService {
     return url;
   }
 
-  /** Finishes a login at the callback: matches and spends the state, verifies the response and starts the session. Returns what `onKept` does. */
+  /** Finishes a login at the callback: matches and spends the state, verifies the response and keeps the identity. Returns what `onKept` does. */
   async finish<T>(http: HttpContext, route: CallbackRoute<T>): Promise<T> {
     try {
       const { started, parameters, tenant } = await this.#match(http, route);
       await this.#spend(http, started, parameters);
-      const login = await this.deadlines.within(tenant.http.deadline, (deadline) =>
+      const verified = await this.deadlines.within(tenant.http.deadline, (deadline) =>
         this.callback.verify(tenant, started, parameters, deadline),
       );
-      const state = await this.session.establish(http, tenant, login, route.storeIdentity);
+      const found = await this.#keep(http, tenant, started, verified, route.storeIdentity);
       publish('login', () => ({ tenant: tenant.key, outcome: 'succeeded' }));
       // It may answer the request itself and never settle.
-      return await route.onKept(state);
+      return await route.onKept(found);
     } catch (error) {
       publish('login', () => ({
         outcome: 'failed',
@@ -144,6 +155,24 @@ export class LoginService {
     }
   }
 
+  /** Keeps a new identity with its ID token, then ends those at its tenant that it replaces. */
+  async #keep(
+    http: HttpContext,
+    tenant: Tenant,
+    { former }: OpenedLogin,
+    { identity, idToken }: KeptIdToken,
+    storeIdentity: CallbackRoute<unknown>['storeIdentity'],
+  ): Promise<FoundIdentity> {
+    const mode = this.#settings.session.includes('host') ? 'host' : 'cookie';
+    // Read before: Passport's `logIn` replaces `request.user`. A `form_post` from another site brings no cookie with `SameSite=Lax`.
+    const replaced = [...former, ...formerOf(await this.reader.readAll(http), tenant.key)];
+    await (mode === 'host' ? storeIdentity(identity) : this.cookie.write(http, tenant, identity));
+    // After the identity was stored: a login that fails leaves no ID token.
+    await this.idTokens.write(http, tenant, identity, idToken);
+    await this.ended.endAll(replaced, personOf(identity));
+    return { identity, tenant, mode };
+  }
+
   /** The started login of this response, whose `state` alone names the tenant. One that is refused here can still be finished. */
   async #match(
     http: HttpContext,
@@ -151,7 +180,10 @@ export class LoginService {
   ): Promise<{ started: ProvenLogin; parameters: CallbackParameters; tenant: Tenant }> {
     const parameters = readCallback(http);
     if (parameters === undefined) {
-      throw this.#withoutState(http);
+      const refusal = withoutState(http);
+      throw refusal === undefined
+        ? new LoginFailedError('state', NOT_STARTED)
+        : this.#refuse(this.tenants.onlyKey, refusal, NOT_STARTED);
     }
     const login = await this.#started.open(parameters.state);
     if (login === undefined) {
@@ -190,17 +222,6 @@ export class LoginService {
     const detail = `it brought ${NO_COOKIE}`;
     const refusal: Refusal = { reason: 'state', option: 'login.redirectUri', detail };
     return this.#refuse(tenant, refusal, `the browser sent ${NO_COOKIE}: start the login again`);
-  }
-
-  /** Without a `state`, or with a parameter that is repeated or too long. A visit without parameters is not logged. */
-  #withoutState(http: HttpContext): LoginFailedError {
-    const error = http.target.searchParams.get('error');
-    if (http.request.method !== 'POST' && error === null) {
-      return new LoginFailedError('state', NOT_STARTED);
-    }
-    const detail = http.isUnreadForm ? UNREAD_FORM : 'it has no state, or a parameter more than once';
-    const received = error === null ? undefined : `error ${error}`;
-    return this.#refuse(this.tenants.onlyKey, { reason: 'state', detail, received }, NOT_STARTED);
   }
 
   /** Anybody can send a browser to the callback. */

@@ -3,6 +3,7 @@ import type { JWTPayload } from 'jose';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { LoginFailedError } from '../errors/login-failed.error.js';
+import { OwnCookies } from '../browser/cookies.js';
 import { isCrossSiteRequest } from '../browser/fetch-metadata.js';
 import type { HttpContext } from '../browser/http-context.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
@@ -16,9 +17,10 @@ import { CHECKED_OPTIONS, type CheckedOptions } from '../config/check-options.js
 import type { ExhibitorSettings } from '../config/exhibitor-settings.js';
 import { UNREAD_FORM } from '../config/problems/host-problems.js';
 import { ProblemLog } from '../config/problems/problem-log.service.js';
-import { isIdentityOf } from './identity-reader.service.js';
-import { IdentitySession, type Departure } from './identity-session.service.js';
 import { EndedLogins } from './ended-logins.service.js';
+import { IdTokenCookie } from './id-token-cookie.service.js';
+import { IdentityReader } from './identity-reader.service.js';
+import { formerOf, isIdentityOf } from './identity.js';
 import { TenantRegistry } from '../config/tenant-registry.service.js';
 import { browserLoginOf, type Tenant } from '../config/tenant.js';
 import { Clock } from '../call/clock.js';
@@ -30,34 +32,51 @@ const MAX_LENGTH = 16_384;
 /** Ends logins: of a browser, here and at the provider (RP-Initiated Logout 1.0), and those that the provider ended. */
 @Injectable()
 export class LogoutService {
-  readonly #trustedOrigins: ExhibitorSettings['trustedOrigins'];
+  readonly #settings: ExhibitorSettings;
+  readonly #cookies: OwnCookies;
 
   constructor(
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
     @Inject(TenantRegistry) private readonly tenants: TenantRegistry,
     @Inject(OpenIdProvider) private readonly provider: OpenIdProvider,
     @Inject(TokenValidator) private readonly validator: TokenValidator,
-    @Inject(IdentitySession) private readonly session: IdentitySession,
+    @Inject(IdentityReader) private readonly reader: IdentityReader,
+    @Inject(IdTokenCookie) private readonly idTokens: IdTokenCookie,
     @Inject(EndedLogins) private readonly ended: EndedLogins,
     @Inject(Clock) private readonly clock: Clock,
     @Inject(Deadlines) private readonly deadlines: Deadlines,
     @Inject(ProblemLog) private readonly log: ProblemLog,
   ) {
-    this.#trustedOrigins = settings.trustedOrigins;
+    this.#settings = settings;
+    this.#cookies = new OwnCookies(settings.cookies);
   }
 
-  /** Logs the user out of this host. Answers the address that does so at the provider, where `endSession` is set. */
+  /**
+   * Logs the user out of this host: removes identity, ID token and selections, and ends the login, so that copies of the identity are
+   * worth nothing. Answers the address that does so at the provider, where `endSession` is set.
+   *
+   * @param removeIdentity removes it with `session: 'host'`
+   */
   async end(http: HttpContext, removeIdentity: () => void | Promise<void>): Promise<string | undefined> {
-    const departing = await this.session.departing(http);
-    if (isCrossSiteRequest(http, departing?.identity.redirectUri, this.#trustedOrigins)) {
+    const kept = await this.idTokens.read(http);
+    // Of a user who was idle for long, only the ID token may be left.
+    const identity = (await this.reader.readUnchecked(http)) ?? kept?.identity;
+    const isOpen = identity !== undefined && !(await this.ended.has(identity, identity.registration ?? ''));
+    const ownUrl = isOpen ? identity.redirectUri : undefined;
+    if (isCrossSiteRequest(http, ownUrl, this.#settings.trustedOrigins)) {
       throw new ExhibitorError('invalid_argument', 'a logout must come from this site');
     }
-    await this.session.forget(http, removeIdentity);
-    if (departing === undefined) {
+    this.#clearCookies(http);
+    await this.ended.endAll(formerOf(await this.reader.readAll(http)));
+    await this.#removeUser(http, removeIdentity);
+    if (!isOpen) {
       return undefined;
     }
     try {
-      return await this.#endSessionUrl(departing);
+      return await this.#endSessionUrl(
+        identity,
+        kept?.identity.id === identity.id ? kept.idToken : undefined,
+      );
     } catch (error) {
       // The user is logged out here: that the tenant is not found, or the provider not reached, fails no logout.
       if (isExhibitorError(error)) {
@@ -68,8 +87,27 @@ export class LogoutService {
   }
 
   /** Removes and ends the identity that was just kept for this request. */
-  takeBack(http: HttpContext, identity: ExhibitorIdentity): Promise<void> {
-    return this.session.takeBack(http, identity);
+  async takeBack(
+    http: HttpContext,
+    { id }: ExhibitorIdentity,
+    removeIdentity: () => void | Promise<void>,
+  ): Promise<void> {
+    this.#clearCookies(http);
+    await this.ended.end(id);
+    await this.#removeUser(http, removeIdentity);
+  }
+
+  #clearCookies(http: HttpContext): void {
+    for (const cookie of ['identity', 'id-token', 'selection'] as const) {
+      this.#cookies.clearAll(http, cookie);
+    }
+  }
+
+  async #removeUser(http: HttpContext, removeIdentity: () => void | Promise<void>): Promise<void> {
+    if (this.#settings.session.includes('host')) {
+      await removeIdentity();
+    }
+    http.request.user = undefined;
   }
 
   /**
@@ -147,7 +185,10 @@ export class LogoutService {
   }
 
   /** `undefined` where the tenant has no `endSession`, or the provider has no such endpoint. */
-  async #endSessionUrl({ identity, idToken }: Departure): Promise<string | undefined> {
+  async #endSessionUrl(
+    identity: ExhibitorIdentity,
+    idToken: string | undefined,
+  ): Promise<string | undefined> {
     // Options past their `ttl` will do: to ask their source could delay the logout.
     const tenant = this.tenants.peek(identity.tenant) ?? (await this.tenants.get(identity.tenant));
     // An expired identity counts: the session at the provider may live longer.

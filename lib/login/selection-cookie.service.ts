@@ -4,8 +4,7 @@ import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { isSecure, OwnCookies } from '../browser/cookies.js';
 import type { HttpContext } from '../browser/http-context.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../config/check-options.js';
-import type { SessionState } from './request-user.js';
-import { personOf } from './stored-identity.js';
+import { personOf, type FoundIdentity } from './identity.js';
 
 /** Longest value of the cookie, in bytes. */
 const MAX_BYTES = 500;
@@ -38,7 +37,7 @@ export class SelectionCookie {
   }
 
   /** Id of the exhibitor that the user has chosen for an event. */
-  read(http: HttpContext, session: SessionState, eventId: string): string | undefined {
+  read(http: HttpContext, session: FoundIdentity, eventId: string): string | undefined {
     return this.#selections(http, session).find(([event]) => event === eventId)?.[1];
   }
 
@@ -47,7 +46,7 @@ export class SelectionCookie {
    *
    * @throws {ExhibitorError} `invalid_argument` with a bearer token, and for an id that fits no cookie
    */
-  write(http: HttpContext, session: SessionState, eventId: string, exhibitorId: string | undefined): void {
+  write(http: HttpContext, session: FoundIdentity, eventId: string, exhibitorId: string | undefined): void {
     if (session.mode === 'bearer') {
       throw new ExhibitorError(
         'invalid_argument',
@@ -68,7 +67,7 @@ export class SelectionCookie {
   }
 
   /** Anything that is not ours counts as none chosen. */
-  #selections(http: HttpContext, session: SessionState): Selections {
+  #selections(http: HttpContext, session: FoundIdentity): Selections {
     const sent = this.#cookies.read(http, 'selection', isSecureHost(session));
     if (sent === undefined || session.mode === 'bearer') {
       return [];
@@ -79,7 +78,7 @@ export class SelectionCookie {
 }
 
 /** Without the oldest that do not fit. */
-function encodeToFit(session: SessionState, selections: Selections): string {
+function encodeToFit(session: FoundIdentity, selections: Selections): string {
   if (selections.length === 0) {
     throw new ExhibitorError('invalid_argument', 'exhibitorId: is too long to be kept in a cookie', {
       tenant: session.tenant.key,
@@ -90,6 +89,6 @@ function encodeToFit(session: SessionState, selections: Selections): string {
   return encoded.length <= MAX_BYTES ? encoded : encodeToFit(session, selections.slice(1));
 }
 
-function isSecureHost({ tenant }: SessionState): boolean {
+function isSecureHost({ tenant }: FoundIdentity): boolean {
   return isSecure(tenant.login?.redirectUri);
 }

@@ -4,8 +4,10 @@ import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import type { HttpContext } from '../browser/http-context.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import type { StartedLogin } from '../login/started-login.js';
-import { callPassport, setUser, type SessionState } from '../login/request-user.js';
+import { setUser } from '../login/identity-reader.service.js';
+import type { FoundIdentity } from '../login/identity.js';
 import type { Results } from './execution-context.js';
+import { callPassport } from './passport.js';
 import { DECIDE, neverSettle, requirePerson, RouteGuard, SERVICES, TARGET } from './route-guard.js';
 
 /**
@@ -31,7 +33,7 @@ export class ExhibitorCallbackGuard extends RouteGuard {
         getPath: () => this.getCallbackPath(http),
         onMatched: (started) => void this.#started.set(http, started),
         storeIdentity: (stored) => this.storeIdentity(http, stored),
-        onKept: (session) => this.#welcome(http, session),
+        onKept: (found) => this.#welcome(http, found),
       });
     } catch (error) {
       if (!isExhibitorError(error)) {
@@ -44,14 +46,17 @@ export class ExhibitorCallbackGuard extends RouteGuard {
     }
   }
 
-  async #welcome(http: HttpContext, session: SessionState): Promise<Results> {
-    const identity = setUser(http, session);
-    const tenant = session.tenant.key;
+  async #welcome(http: HttpContext, found: FoundIdentity): Promise<Results> {
+    const identity = setUser(http, found);
+    const tenant = found.tenant.key;
     try {
       await this.onLoggedIn(http, identity);
     } catch (error) {
       const { log, logout } = this[SERVICES];
-      await logout.takeBack(http, session.identity);
+      // A host without Passport keeps an identity that has ended.
+      await logout.takeBack(http, found.identity, () =>
+        callPassport(http, 'logOut', '').catch(() => undefined),
+      );
       const option = `${this.constructor.name}.onLoggedIn`;
       throw log.hostError({ option }, error, 'service_unavailable', `${option} failed`, { tenant });
     }

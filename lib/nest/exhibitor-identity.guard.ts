@@ -4,7 +4,7 @@ import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import type { HttpContext } from '../browser/http-context.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import { checkEventId } from '../model/path-parameters.js';
-import { setUser } from '../login/request-user.js';
+import { setUser } from '../login/identity-reader.service.js';
 import { declaredOn, FIND_EVENT, guardsOn, resultsIn, type Results } from './execution-context.js';
 import { nobody, noEvent } from './refusals.js';
 import { DECIDE, RouteGuard, SERVICES, TARGET, textOf } from './route-guard.js';
@@ -39,12 +39,12 @@ export class ExhibitorIdentityGuard extends RouteGuard {
 
   /** @internal */
   protected override async [DECIDE](http: HttpContext): Promise<Results> {
-    const { session, user, tenant, isPublic } = await this[WHO](http);
+    const { found: who, user, tenant, isPublic } = await this[WHO](http);
     let event: Promise<string | undefined> | undefined;
     const found: Results = {
       identity: user,
       tenant,
-      [FIND_EVENT]: () => (event ??= this.#findEvent(http, session?.identity, isPublic)),
+      [FIND_EVENT]: () => (event ??= this.#findEvent(http, who?.identity, isPublic)),
     };
     const before = resultsIn(http.context, http.request);
     // An earlier ExhibitorGuard may have found more for this user.
@@ -52,7 +52,7 @@ export class ExhibitorIdentityGuard extends RouteGuard {
   }
 
   /**
-   * The user and the tenant of a request: `session` as it was checked, `user` as the object of this request, both `undefined` for
+   * The user and the tenant of a request: `found` as it was checked, `user` as the object of this request, both `undefined` for
    * nobody.
    *
    * @internal
@@ -66,13 +66,13 @@ export class ExhibitorIdentityGuard extends RouteGuard {
       ? await this.#identityOrNobody(http, tenant)
       : ((await this.getIdentity(http, tenant)) ?? (await this.onNoIdentity(http)));
     if (identity !== undefined) {
-      const session = await this[SERVICES].sessionOf(http, identity);
-      return { session, user: setUser(http, session), tenant: session.tenant.key, isPublic };
+      const found = await this[SERVICES].foundFor(http, identity);
+      return { found, user: setUser(http, found), tenant: found.tenant.key, isPublic };
     }
     if (!isPublic) {
       throw nobody();
     }
-    return { session: undefined, user: undefined, tenant, isPublic };
+    return { found: undefined, user: undefined, tenant, isPublic };
   }
 
   /**

@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import type { HttpContext } from '../browser/http-context.js';
-import { callPassport } from '../login/request-user.js';
+import { callPassport } from './passport.js';
 import { DECIDE, neverSettle, RouteGuard, SERVICES, setLoginHeaders } from './route-guard.js';
 
 /**

@@ -3,7 +3,7 @@ import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { parsedRecords } from '../exhibitors/parse-replies.js';
 import { isCrossSiteRequest } from '../browser/fetch-metadata.js';
 import type { Exhibitor, ExhibitorRequest } from '../model/exhibitor-request.interface.js';
-import { sessionOf } from '../login/request-user.js';
+import { foundFor } from '../login/identity-reader.service.js';
 import { requestPairOf, resultsIn } from './execution-context.js';
 import { noEvent, nobody } from './refusals.js';
 import { ExhibitorGuardServices, requireServices } from './guard-services.js';
@@ -34,21 +34,21 @@ export class ExhibitorSelection<T = Exhibitor> {
    * bearer token, and where a page of another site caused the request; `unauthenticated` and `event_required` on a public route
    */
   async select(context: ExecutionContext | RequestPairLike, exhibitorId: string): Promise<T> {
-    const { http, session, eventId, exhibitors } = this.#current(context);
+    const { http, who, eventId, exhibitors } = this.#current(context);
     const selected = this.#services.ownOf(parsedRecords<T>(exhibitors), exhibitorId);
     if (selected === undefined) {
       throw new ExhibitorError('invalid_argument', "exhibitorId: must be one of the user's own exhibitors", {
-        tenant: session.tenant.key,
+        tenant: who.tenant.key,
       });
     }
-    this.#services.selections.write(http, session, eventId, exhibitorId);
+    this.#services.selections.write(http, who, eventId, exhibitorId);
     return selected;
   }
 
   /** Removes the selection for the event of the request. Throws as {@link select}. */
   async clear(context: ExecutionContext | RequestPairLike): Promise<void> {
-    const { http, session, eventId } = this.#current(context);
-    this.#services.selections.write(http, session, eventId, undefined);
+    const { http, who, eventId } = this.#current(context);
+    this.#services.selections.write(http, who, eventId, undefined);
   }
 
   #current(context: ExecutionContext | RequestPairLike) {
@@ -67,18 +67,18 @@ export class ExhibitorSelection<T = Exhibitor> {
       );
     }
     const { identity, eventId, exhibitors } = found;
-    const session = sessionOf(request, identity);
-    if (session === undefined) {
+    const who = foundFor(request, identity);
+    if (who === undefined) {
       throw nobody();
     }
     if (eventId === undefined) {
-      throw noEvent(session.tenant.key);
+      throw noEvent(who.tenant.key);
     }
     const { trustedOrigins } = this.#services.settings();
-    if (isCrossSiteRequest(http, session.tenant.login?.redirectUri, trustedOrigins)) {
+    if (isCrossSiteRequest(http, who.tenant.login?.redirectUri, trustedOrigins)) {
       throw new ExhibitorError('invalid_argument', 'a selection must come from this site');
     }
-    return { http, session, eventId, exhibitors };
+    return { http, who, eventId, exhibitors };
   }
 }
 

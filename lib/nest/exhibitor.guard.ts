@@ -21,13 +21,13 @@ import { DECIDE, SERVICES, textOf } from './route-guard.js';
 export class ExhibitorGuard extends ExhibitorIdentityGuard {
   /** Who, of which tenant; which event, which exhibitors, which one. @internal */
   protected override async [DECIDE](http: HttpContext): Promise<Results> {
-    const { session, user, tenant, isPublic } = await this[WHO](http);
-    const namedEvent = await this.getEvent(http, session?.identity);
-    if (session === undefined || (isPublic && namedEvent === undefined)) {
+    const { found: who, user, tenant, isPublic } = await this[WHO](http);
+    const namedEvent = await this.getEvent(http, who?.identity);
+    if (who === undefined || (isPublic && namedEvent === undefined)) {
       const eventId = namedEvent === undefined ? undefined : checkEventId(namedEvent);
       return { identity: user, tenant, eventId, exhibitors: [], exhibitor: undefined };
     }
-    const { identity } = session;
+    const { identity } = who;
     const eventId = checkEventId(namedEvent ?? (await this.onNoEvent(http, identity)));
     const exhibitors = await this.getExhibitors(http, identity, eventId);
     if (exhibitors.length === 0 && !isPublic) {
@@ -38,7 +38,7 @@ export class ExhibitorGuard extends ExhibitorIdentityGuard {
     const exhibitor =
       named === undefined && exhibitors.length === 1
         ? exhibitors[0]
-        : this[SERVICES].ownOf(exhibitors, named ?? selections.read(http, session, eventId));
+        : this[SERVICES].ownOf(exhibitors, named ?? selections.read(http, who, eventId));
     const found: Results = { identity: user, tenant, eventId, exhibitors };
     if (exhibitor !== undefined) {
       return { ...found, exhibitor, exhibitorId: lookups.idOf(exhibitor) };
@@ -79,7 +79,7 @@ export class ExhibitorGuard extends ExhibitorIdentityGuard {
   ): Promise<readonly unknown[]> {
     const { calls, lookups } = this[SERVICES];
     // The tenant that was checked, since a source may give its key to another customer meanwhile.
-    const { tenant } = await this[SERVICES].sessionOf(http, identity);
+    const { tenant } = await this[SERVICES].foundFor(http, identity);
     const contactEmail = identity.email;
     const subject = { tenant, eventId, contactEmail };
     const remembered = lookups.remembered(subject);

@@ -15,7 +15,8 @@ import type { ExhibitorSettings } from '../config/exhibitor-settings.js';
 import { unnamedEvent } from '../config/problems/host-problems.js';
 import { ProblemLog } from '../config/problems/problem-log.service.js';
 import { IdentityReader } from '../login/identity-reader.service.js';
-import type { SessionState } from '../login/request-user.js';
+import { IdentityCookie } from '../login/identity-cookie.service.js';
+import type { FoundIdentity } from '../login/identity.js';
 import { SelectionCookie } from '../login/selection-cookie.service.js';
 import { TenantRegistry } from '../config/tenant-registry.service.js';
 import { toHttpException } from './to-http-exception.js';
@@ -41,7 +42,7 @@ type HostFunction = 'resolveTenant' | 'resolveEvent' | 'resolveExhibitor';
 @Injectable()
 export class ExhibitorGuardServices {
   readonly #settings: ExhibitorSettings;
-  readonly #found = new WeakMap<HttpContext, SessionState>();
+  readonly #found = new WeakMap<HttpContext, FoundIdentity>();
   readonly #answers = new WeakMap<HttpContext, Partial<Record<HostFunction, Promise<string | undefined>>>>();
 
   /** @internal */
@@ -56,6 +57,8 @@ export class ExhibitorGuardServices {
     @Inject(ExhibitorLookups) readonly lookups: ExhibitorLookups,
     /** @internal */
     @Inject(IdentityReader) readonly reader: IdentityReader,
+    /** @internal */
+    @Inject(IdentityCookie) readonly cookie: IdentityCookie,
     /** @internal */
     @Inject(SelectionCookie) readonly selections: SelectionCookie,
     /** @internal */
@@ -87,11 +90,12 @@ export class ExhibitorGuardServices {
 
   /** The identity of a request, as it is found by default. The tenant that was checked with it stays with `http`. @internal */
   async identityOf(http: HttpContext, tenantKey?: string): Promise<ExhibitorIdentity | undefined> {
-    const session = await this.reader.read(http, tenantKey);
-    if (session !== undefined) {
-      this.#found.set(http, session);
+    const found = await this.reader.read(http, tenantKey);
+    if (found !== undefined) {
+      this.#found.set(http, found);
+      await this.cookie.renew(http, found);
     }
-    return session?.identity;
+    return found?.identity;
   }
 
   /**
@@ -100,18 +104,15 @@ export class ExhibitorGuardServices {
    *
    * @internal
    */
-  async sessionOf(http: HttpContext, identity: ExhibitorIdentity): Promise<SessionState> {
+  async foundFor(http: HttpContext, identity: ExhibitorIdentity): Promise<FoundIdentity> {
     const found = this.#found.get(http);
     if (found?.tenant.key === identity.tenant) {
       return found.identity === identity ? found : { ...found, identity };
     }
-    const session: SessionState = {
-      identity,
-      tenant: await this.tenants.get(identity.tenant),
-      mode: 'cookie',
-    };
-    this.#found.set(http, session);
-    return session;
+    const tenant = await this.tenants.get(identity.tenant);
+    const own: FoundIdentity = { identity, tenant, mode: 'cookie' };
+    this.#found.set(http, own);
+    return own;
   }
 
   /** What a function of the host answers for this request; it is asked once. @internal */

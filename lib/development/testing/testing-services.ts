@@ -9,7 +9,7 @@ const { transport, selections, reader, login, logout } = ExhibitorModule.forTest
 
 type Transport = InstanceType<typeof transport>;
 type SelectionCookie = InstanceType<typeof selections>;
-type SessionState = Awaited<ReturnType<InstanceType<typeof reader>['read']>>;
+type FoundIdentity = Awaited<ReturnType<InstanceType<typeof reader>['read']>>;
 
 /** Answers requests from memory. Nothing is sent. */
 function transportTo(backend: ExhibitorTestingBackend): Pick<Transport, 'send' | 'dispatcherOf'> {
@@ -58,17 +58,23 @@ async function userOf(
   backend: ExhibitorTestingBackend,
   tenants: TenantRegistry,
   tenantKey?: string,
-): Promise<SessionState> {
+): Promise<FoundIdentity> {
   const tenant = await tenants.get(backend.tenantOf(tenantKey));
   const identity = backend.identityAt(tenant);
   return identity && { identity, tenant, mode: 'cookie' };
 }
 
-function readerOf(
+async function readerOf(
   backend: ExhibitorTestingBackend,
   tenants: TenantRegistry,
-): Pick<InstanceType<typeof reader>, 'read'> {
-  return { read: (_http, tenantKey) => userOf(backend, tenants, tenantKey) };
+  module: ModuleRef,
+): Promise<Pick<InstanceType<typeof reader>, 'read' | 'readAll' | 'readUnchecked'>> {
+  const real = await module.create(reader);
+  return {
+    read: (_http, tenantKey) => userOf(backend, tenants, tenantKey),
+    readAll: (http) => real.readAll(http),
+    readUnchecked: (http) => real.readUnchecked(http),
+  };
 }
 
 /** A login starts as usual, at an address that does not exist. Every callback is that of the user of the backend. */
@@ -112,7 +118,7 @@ async function logoutOf(
 export const TESTING_SERVICES: readonly FactoryProvider[] = [
   { provide: transport, inject: [ExhibitorTestingBackend], useFactory: transportTo },
   { provide: selections, inject: [ExhibitorTestingBackend], useFactory: selectionsOf },
-  { provide: reader, inject: [ExhibitorTestingBackend, TenantRegistry], useFactory: readerOf },
+  { provide: reader, inject: [ExhibitorTestingBackend, TenantRegistry, ModuleRef], useFactory: readerOf },
   { provide: login, inject: [ExhibitorTestingBackend, TenantRegistry, ModuleRef], useFactory: loginOf },
   { provide: logout, inject: [ExhibitorTestingBackend, ModuleRef], useFactory: logoutOf },
 ];
