@@ -1,7 +1,8 @@
 import { setMaxListeners } from 'node:events';
 import { Inject, Injectable } from '@nestjs/common';
 import { ExhibitorError, type ExhibitorErrorDetails } from '../errors/exhibitor.error.js';
-import { Clock, LONGEST_TIMER } from './clock.js';
+import { Clock } from './clock.js';
+import { TimeLimit } from './time-limit.js';
 
 /** What may end a call before its work is done, and the error of the call. */
 const ENDINGS = {
@@ -28,7 +29,8 @@ export class Deadline {
   readonly #listeners = new Set<() => void>();
   #forgetSignal: (() => void) | undefined;
   readonly #endsAt: number;
-  #timer: NodeJS.Timeout | undefined;
+  #limit: TimeLimit | undefined;
+  #isHeldUp = false;
   #ending: keyof typeof ENDINGS | undefined;
   /** Deadline of the shared work that this call waits for, or waited for last. */
   #waitsFor: Deadline | undefined;
@@ -47,7 +49,10 @@ export class Deadline {
     this.#endsAt = clock.now() + ms;
     this.#forgetSignal = onAbort(signal, () => this.abort());
     if (!this.isOver) {
-      this.#timer = setTimeout(() => this.#over('deadline'), Math.min(ms, LONGEST_TIMER));
+      this.#limit = new TimeLimit(ms, (isHeldUp) => {
+        this.#isHeldUp = isHeldUp;
+        this.#over('deadline');
+      });
     }
   }
 
@@ -59,6 +64,11 @@ export class Deadline {
   /** True where the time is up, rather than that the caller aborted or the module closed. */
   get isTimeUp(): boolean {
     return this.#ending === 'deadline';
+  }
+
+  /** True where this process was too busy when the time was up: the partner may have been in time. */
+  get isHeldUp(): boolean {
+    return this.#isHeldUp;
   }
 
   /** True where the partner failed this call, or the shared work that it waits for; `patience` is a silence that is a failure, in ms. */
@@ -141,8 +151,8 @@ export class Deadline {
 
   /** The call is done: removes the timer and all listeners. May be called again. */
   clear(): void {
-    clearTimeout(this.#timer);
-    this.#timer = undefined;
+    this.#limit?.clear();
+    this.#limit = undefined;
     this.#forgetSignal?.();
     this.#listeners.clear();
     this.onClear?.(this);
@@ -219,32 +229,4 @@ export class Deadlines {
   }
 
   readonly #forget = (cleared: Deadline): void => void this.#running.delete(cleared);
-}
-
-/** A function of the host (tenant source, shared store) did not answer in time. */
-export class TimeoutError extends Error {
-  override readonly name = 'TimeoutError';
-}
-
-/**
- * Calls a function of the host and answers its result.
- *
- * @param ms how long to wait, in milliseconds. Late results and rejections are ignored. A result that arrived in time while
- * the event loop was busy counts.
- * @throws {TimeoutError} when there is no answer in time
- */
-export async function withTimeout<R>(ms: number, call: () => R | Promise<R>): Promise<R> {
-  let timer: NodeJS.Timeout | undefined;
-  const timeout = new Promise<never>((_, reject) => {
-    const expire = (): void => reject(new TimeoutError(`no answer within ${ms} ms`));
-    // Timers run before input and output. A busy process must not take a reply that it has not read yet for silence.
-    timer = setTimeout(() => setImmediate(expire), ms);
-    // A pending timer must not delay the exit of the process.
-    timer.unref();
-  });
-  try {
-    return await Promise.race([call(), timeout]);
-  } finally {
-    clearTimeout(timer);
-  }
 }

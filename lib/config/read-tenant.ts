@@ -6,7 +6,7 @@ import { untrustedText } from '../model/untrusted-text.js';
 import { checkTenant } from './check-options.js';
 import type { ExhibitorSettings } from './exhibitor-settings.js';
 import type { TenantSource } from './tenant-options.interface.js';
-import { TimeoutError, withTimeout } from '../call/deadline.js';
+import { TimeoutError, withTimeout } from '../call/time-limit.js';
 import { Tenant } from './tenant.js';
 
 /** Limits that are no larger than those of the module: all tenants share its process. */

@@ -9,7 +9,7 @@ import { CHECKED_OPTIONS, type CheckedOptions } from '../config/check-options.js
 import { STORE_ANSWERS_AGAIN, storeDown, unwrittenLogouts } from '../config/problems/host-problems.js';
 import { ProblemLog } from '../config/problems/problem-log.service.js';
 import { Clock } from '../call/clock.js';
-import { withTimeout } from '../call/deadline.js';
+import { withTimeout } from '../call/time-limit.js';
 import { createCache, type ExpiringCache } from '../call/expiring-cache.js';
 import { Sealer } from './sealer.service.js';
 

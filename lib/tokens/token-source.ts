@@ -7,7 +7,8 @@ import { refusedClient } from '../config/problems/token-endpoint-problems.js';
 import type { SharedValues } from '../store/shared-values.service.js';
 import type { Tenant } from '../config/tenant.js';
 import type { Clock } from '../call/clock.js';
-import { withTimeout, type Deadline } from '../call/deadline.js';
+import type { Deadline } from '../call/deadline.js';
+import { withTimeout } from '../call/time-limit.js';
 import {
   newerClient,
   readApiClient,

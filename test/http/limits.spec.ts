@@ -1,5 +1,7 @@
+import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
-import { beforeEach, describe, expect, it } from '@jest/globals';
+import { Worker } from 'node:worker_threads';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import * as fc from 'fast-check';
 import { Agent } from 'undici';
 import { backOff, parseRetryAfter, waitBeforeRetry } from '../../lib/http/limits/retry-policy.js';
@@ -197,6 +199,54 @@ describe('the limits of a tenant', () => {
     isIll = false;
     await expect(get('proxied', '/ill/keys')).resolves.toMatchObject(served);
     await made.close();
+  });
+
+  describe('while this process is blocked', () => {
+    let worker: Worker;
+    let url: string;
+
+    /** In a thread of its own: says when a request has come, answers when it is told to, and nothing at `/silent`. */
+    beforeEach(async () => {
+      worker = new Worker(
+        `const { parentPort } = require('node:worker_threads');
+        const held = [];
+        const server = require('node:http').createServer((request, response) => {
+          if (request.url !== '/silent') held.push(response.setHeader('content-type', 'application/json'));
+          parentPort.postMessage('request');
+        });
+        parentPort.on('message', () => {
+          held.splice(0).forEach((response) => response.end('[]'));
+        });
+        server.listen(0, '127.0.0.1', () => parentPort.postMessage(server.address().port));`,
+        { eval: true },
+      );
+      const [port] = await once(worker, 'message');
+      url = `http://127.0.0.1:${port}`;
+    });
+    afterEach(() => worker.terminate());
+
+    it.each([
+      ['attemptTimeout', { attemptTimeout: 1_000, attempts: 1 }, 1_100],
+      ['deadline', { attemptTimeout: 700, deadline: 700 }, 800],
+    ])('read replies that arrived before %s, and count none that did not', async (_limit, http, blocked) => {
+      sender = ending(Sender.with(url, http));
+      const sixty = (request: { operation: Operation; url: string }) =>
+        Promise.allSettled(Array.from({ length: 60 }, () => sender.send(request)));
+      const calls = [sixty({ operation: 'list', url }), sixty({ operation: 'lookup', url: `${url}/silent` })];
+      let arrived = 0;
+      worker.on('message', () => (arrived += 1));
+      await eventually(() => arrived === 120);
+      worker.postMessage('answer');
+      const until = performance.now() + blocked;
+      while (performance.now() < until) {
+        // As code of a host that computes.
+      }
+      const [answered = [], silent = []] = await Promise.all(calls);
+      expect(answered.map(({ status }) => status)).not.toContain('rejected');
+      expect(silent.map(({ status }) => status)).not.toContain('fulfilled');
+      worker.once('message', () => worker.postMessage('answer'));
+      await expect(sender.send({ operation: 'lookup' })).resolves.toMatchObject(served);
+    });
   });
 
   describe('of concurrent requests', () => {

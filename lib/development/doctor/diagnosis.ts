@@ -15,7 +15,7 @@ import type { Problem } from '../../config/problems/problem.interface.js';
 import { TenantRegistry } from '../../config/tenant-registry.service.js';
 import type { Tenant } from '../../config/tenant.js';
 import { Clock } from '../../call/clock.js';
-import { withTimeout } from '../../call/deadline.js';
+import { withTimeout } from '../../call/time-limit.js';
 import { Transport } from '../../http/transport.service.js';
 import { errorCode } from '../../http/wire/network-errors.js';
 import { parseRecord } from '../../http/wire/reply-body.js';

@@ -5,6 +5,7 @@ import { callbackify, promisify } from 'node:util';
 import { Agent, buildConnector, Client, type Dispatcher } from 'undici';
 import type { Clock } from '../../call/clock.js';
 import type { Deadline } from '../../call/deadline.js';
+import { TimeLimit } from '../../call/time-limit.js';
 import type { Answered, Failed, Outcome } from '../outcome.js';
 import { NetworkErrors } from './network-errors.js';
 import { drop, parseBody, readBody, TOO_LARGE, unpack, UnreadableBody } from './reply-body.js';
@@ -67,21 +68,23 @@ export class HttpClient {
     };
     return new Promise((resolve) => {
       const settle = (outcome: Outcome): void => {
-        clearTimeout(timer);
+        limit?.clear();
         forget();
         resolve(outcome);
       };
-      const stop = (why: 'timeout' | 'over'): void => {
-        settle((why === 'timeout' ? sent.refusal : undefined) ?? stopped(why, sent));
+      const stop = (outcome: Outcome): void => {
+        settle(outcome);
         sent.isOver = true;
         sent.signal.emit('abort');
       };
-      const forget = deadline.onOver(() => stop('over'));
-      let timer = request.timeout === undefined ? undefined : setTimeout(stop, request.timeout, 'timeout');
+      const forget = deadline.onOver(() => stop(stopped('over', sent, deadline.isHeldUp)));
+      const limited = (ms: number): TimeLimit =>
+        new TimeLimit(ms, (isHeldUp) => stop(sent.refusal ?? stopped('timeout', sent, isHeldUp)));
+      let limit = request.timeout === undefined ? undefined : limited(request.timeout);
       // The body of a refusal says no more than why.
       const refused = (): void => {
-        clearTimeout(timer);
-        timer = setTimeout(stop, Math.min(1_000, deadline.remaining() / 2), 'timeout');
+        limit?.clear();
+        limit = limited(Math.min(1_000, deadline.remaining() / 2));
       };
       void this.#exchange(request, sent, refused).then(settle);
     });
@@ -177,9 +180,13 @@ function malformed(problem: string, status: number, sentAt: number): Failed {
 }
 
 /** @param sent `undefined` where the call was over before */
-function stopped(why: 'timeout' | 'over', sent?: SentRequest): Failed {
-  const message = why === 'timeout' ? 'the service did not answer in time' : 'the call is over';
-  return { kind: 'failed', why, message, status: sent?.status, sentAt: sent?.sentAt };
+function stopped(why: 'timeout' | 'over', sent?: SentRequest, isHeldUp = false): Failed {
+  const late = isHeldUp
+    ? 'no reply was read in time: the event loop of this process was blocked'
+    : 'the service did not answer in time';
+  const message = why === 'timeout' ? late : 'the call is over';
+  const suspect = isHeldUp ? 'process' : undefined;
+  return { kind: 'failed', why, message, status: sent?.status, sentAt: sent?.sentAt, suspect };
 }
 
 /** Origin and path of an absolute URL. The path is kept as it is; `new URL` would normalize it. */

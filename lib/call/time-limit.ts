@@ -1,0 +1,80 @@
+import { LONGEST_TIMER } from './clock.js';
+
+/** A timer that fires so much too late was held up by this process, in ms. */
+const HELD_UP = 50;
+
+/** How long the event loop then reads first, after two turns of it, in ms. One turn alone leaves replies unread (measured). */
+const READING = 20;
+
+/**
+ * A time limit for somebody else. Timers run before input and output: after this process was busy for a while, replies that arrived in
+ * time are not read yet. They are read first where the limit fires late.
+ */
+export class TimeLimit {
+  #timer: NodeJS.Timeout;
+  #isCleared = false;
+
+  /**
+   * Starts it.
+   *
+   * @param expire is called when the time is up, with whether this process held it up: then nobody else may have been late
+   */
+  constructor(
+    ms: number,
+    private readonly expire: (isHeldUp: boolean) => void,
+  ) {
+    const endsAt = performance.now() + ms;
+    this.#timer = setTimeout(
+      () => this.#end(performance.now() - endsAt > HELD_UP),
+      Math.min(ms, LONGEST_TIMER),
+    );
+  }
+
+  /** A process whose other work is done exits in spite of this limit. */
+  unref(): this {
+    this.#timer.unref();
+    return this;
+  }
+
+  clear(): void {
+    this.#isCleared = true;
+    clearTimeout(this.#timer);
+  }
+
+  #end(isHeldUp: boolean): void {
+    if (!isHeldUp) {
+      this.expire(false);
+      return;
+    }
+    const read = (): void => {
+      if (!this.#isCleared) {
+        this.#timer = setTimeout(this.expire, READING, true);
+      }
+    };
+    setImmediate(() => setImmediate(read));
+  }
+}
+
+/** A function of the host (tenant source, shared store) did not answer in time. */
+export class TimeoutError extends Error {
+  override readonly name = 'TimeoutError';
+}
+
+/**
+ * Calls a function of the host and answers its result.
+ *
+ * @param ms how long to wait, in milliseconds. Late results and rejections are ignored
+ * @throws {TimeoutError} when there is no answer in time
+ */
+export async function withTimeout<R>(ms: number, call: () => R | Promise<R>): Promise<R> {
+  let limit: TimeLimit | undefined;
+  const timeout = new Promise<never>((_, reject) => {
+    const expire = (): void => reject(new TimeoutError(`no answer within ${ms} ms`));
+    limit = new TimeLimit(ms, expire).unref();
+  });
+  try {
+    return await Promise.race([call(), timeout]);
+  } finally {
+    limit?.clear();
+  }
+}
