@@ -11,7 +11,7 @@ import { compileHost, startProcess, type FleetProcess } from './fleet.js';
 import { EVENTS, FleetWorld, mixUpIn, PERSONS } from './world.js';
 
 const TENANTS = Array.from({ length: 500 }, (_, number) => `t${number}`);
-const OPERATIONS = 5_000;
+const OPERATIONS = Number(process.env['OPERATIONS'] ?? 2_500);
 const SECRETS = ['the first secret of the proof, 32 characters', 'the second secret of the proof, 32 chars.'];
 /** Time in ms after which every process has heard of a change; a second is promised. */
 const GRACE = 2_000;

@@ -64,7 +64,7 @@ const COMMONJS = [
  * Loaded by Node itself, once for all suites of a worker. What they create belongs to another realm than the test, as what
  * Node creates does: `instanceof Error` does not hold for their errors.
  */
-const NATIVE = ['axios', 'undici'];
+const NATIVE = ['axios', 'fastify', 'undici'];
 
 /** Entries of Jest's `moduleNameMapper`. A file of Nest that {@link NEST} lacks is not found: add it there. */
 export async function bundledPackages() {
