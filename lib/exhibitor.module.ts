@@ -29,7 +29,6 @@ import { TokenValidator } from './oidc/token-validator.service.js';
 import { UserInfo } from './oidc/user-info.service.js';
 import { CHECKED_OPTIONS, checkOptions, type CheckedOptions } from './config/check-options.js';
 import type { Exhibitor } from './model/exhibitor-request.interface.js';
-import { STAND_IN } from './model/stand-in.interface.js';
 import type { ExhibitorModuleOptions } from './config/exhibitor-options.interface.js';
 import { bootAdvice } from './config/problems/boot-advice.js';
 import { BearerIdentities } from './login/bearer-identities.service.js';
@@ -81,7 +80,7 @@ const FILTER_BINDING: Provider = {
 };
 
 // Always transient: with `moduleIdGeneratorAlgorithm: 'deep-hash'`, two equal registrations would become one module.
-const { ConfigurableModuleClass, MODULE_OPTIONS_TOKEN } = new ConfigurableModuleBuilder<object>({
+export const { ConfigurableModuleClass, MODULE_OPTIONS_TOKEN } = new ConfigurableModuleBuilder<object>({
   moduleName: 'Exhibitor',
   alwaysTransient: true,
 })
@@ -101,13 +100,6 @@ const { ConfigurableModuleClass, MODULE_OPTIONS_TOKEN } = new ConfigurableModule
     }),
   )
   .build();
-
-/**
- * Empty, and imported by every {@link ExhibitorModule}: tests replace it by a module with providers of their own
- * (`overrideModule`), which Nest allows for no module of which only the class is known. @internal
- */
-@Module({})
-export class ExhibitorExtensionModule {}
 
 /** The public services, and what guards and filter inject: Nest creates those in the module of the host. */
 const EXPORTED: Provider[] = [
@@ -133,7 +125,6 @@ const EXPORTED: Provider[] = [
  * @throws {ConfigurationError} at boot, with every wrong option and its path
  */
 @Module({
-  imports: [ExhibitorExtensionModule],
   providers: [
     {
       provide: CHECKED_OPTIONS,
@@ -170,18 +161,6 @@ const EXPORTED: Provider[] = [
   exports: EXPORTED,
 })
 export class ExhibitorModule implements OnModuleInit, OnApplicationBootstrap {
-  /** What `nestjs-exhibitor/testing` replaces. @internal */
-  static readonly forTests = {
-    options: MODULE_OPTIONS_TOKEN,
-    extension: ExhibitorExtensionModule,
-    standIn: STAND_IN,
-    transport: Transport,
-    reader: IdentityReader,
-    selections: SelectionCookie,
-    login: LoginService,
-    logout: LogoutService,
-  };
-
   readonly #options: CheckedOptions;
   readonly #modules: ModulesContainer;
 

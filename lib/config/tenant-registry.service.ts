@@ -1,6 +1,5 @@
-import { Inject, Injectable, Optional } from '@nestjs/common';
+import { Inject, Injectable } from '@nestjs/common';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
-import { STAND_IN, type ServiceCall, type StandIn } from '../model/stand-in.interface.js';
 import { CHECKED_OPTIONS, isTenantKey, type CheckedOptions } from './check-options.js';
 import { ProblemLog } from './problems/problem-log.service.js';
 import { Clock } from '../call/clock.js';
@@ -24,7 +23,6 @@ export class TenantRegistry {
     @Inject(CHECKED_OPTIONS) { settings, tenants }: CheckedOptions,
     @Inject(Clock) clock: Clock,
     @Inject(ProblemLog) log: ProblemLog,
-    @Optional() @Inject(STAND_IN) private readonly standIn?: StandIn,
   ) {
     if ('find' in tenants) {
       this.#found = new RunTimeTenants(tenants, settings, clock, log);
@@ -37,20 +35,7 @@ export class TenantRegistry {
 
   /** Key of the only tenant; `undefined` where there are several or they come from a source. */
   get onlyKey(): string | undefined {
-    if (this.#found !== undefined || this.#fixed.size !== 1) {
-      return this.standIn?.tenant;
-    }
-    return this.#fixed.keys().next().value;
-  }
-
-  /** Tells the stand-in of a test of a call, which fails with what that throws. @internal */
-  announce(
-    method: string,
-    key: string | undefined,
-    subject?: Pick<ServiceCall, 'eventId' | 'contactEmail'>,
-  ): void {
-    const { standIn } = this;
-    standIn?.call({ method, tenant: key ?? standIn.tenant, ...subject });
+    return this.#fixed.size === 1 ? this.#fixed.keys().next().value : undefined;
   }
 
   /** The tenant of this key as it is known now, also where its source is to be asked again. @internal */

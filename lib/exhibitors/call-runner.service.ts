@@ -35,18 +35,15 @@ export class CallRunner {
   /**
    * The checked arguments of a call, with the defaults of its options.
    *
-   * @param method of `ExhibitorsService`
    * @param boundTo key of the tenant of `forTenant`
    * @throws {ExhibitorError} `invalid_argument`
    */
   check<Subject extends CallSubject, Checked extends object>(
-    method: string,
     subject: Subject,
     schema: CallSchema<Checked>,
     options: CallOptions | undefined,
     boundTo: string | undefined,
   ): Subject & Checked {
-    this.tenants.announce(method, options?.tenant ?? boundTo, subject);
     checkSubject(subject);
     return Object.assign(checkCall(schema, withTenant(options, boundTo)), subject);
   }

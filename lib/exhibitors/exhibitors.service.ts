@@ -12,6 +12,7 @@ import type {
 import { CallRunner, fromCall, openScope } from './call-runner.service.js';
 import {
   checkLookupFilter,
+  checkSubject,
   listOptions,
   lookupOptions,
   snapshotOptions,
@@ -20,6 +21,7 @@ import {
   type StreamCall,
 } from './call-options.schema.js';
 import { ExhibitorLookups } from './lookups/exhibitor-lookups.service.js';
+import type { LookupSubject } from './lookups/lookup-endpoint.js';
 import type { ExhibitorPage, ExhibitorSnapshot } from './pages/exhibitor-page.interface.js';
 import { ExhibitorPages } from './pages/exhibitor-pages.service.js';
 import { iterateOver, observe, takeSnapshot, type Reading } from './pages/read-pages.js';
@@ -55,7 +57,7 @@ export class ExhibitorsService<T = Exhibitor> {
    */
   list(eventId: string, options?: ListOptions): Observable<ExhibitorPage<T>> {
     return fromCall(
-      () => this.calls.check('list', { eventId }, listOptions, options, this.#tenant),
+      () => this.calls.check({ eventId }, listOptions, options, this.#tenant),
       async (call, consumer) => consumer.next(await this.events.page<T>(call.eventId, { consumer, ...call })),
     );
   }
@@ -74,7 +76,7 @@ export class ExhibitorsService<T = Exhibitor> {
    * return this.exhibitors.pages(eventId).pipe(map(({ paginationMetadata }) => ({ data: paginationMetadata })));
    */
   pages(eventId: string, options?: StreamOptions): Observable<ExhibitorPage<T>> {
-    return observe(this.#reading('pages', eventId, options), (page) => [page]);
+    return observe(this.#reading(eventId, options), (page) => [page]);
   }
 
   /**
@@ -86,7 +88,7 @@ export class ExhibitorsService<T = Exhibitor> {
    * exhibitors.stream('world-2026').pipe(filter(isNew), take(10), toArray());
    */
   stream(eventId: string, options?: StreamOptions): Observable<T> {
-    return observe(this.#reading('stream', eventId, options), ({ data }) => data);
+    return observe(this.#reading(eventId, options), ({ data }) => data);
   }
 
   /**
@@ -97,7 +99,7 @@ export class ExhibitorsService<T = Exhibitor> {
    * for await (const exhibitor of exhibitors.iterate('world-2026', { prefetch: 2 })) await store(exhibitor);
    */
   iterate(eventId: string, options?: StreamOptions): AsyncIterableIterator<T> {
-    return iterateOver(this.#reading('iterate', eventId, options), ({ data }) => data);
+    return iterateOver(this.#reading(eventId, options), ({ data }) => data);
   }
 
   /**
@@ -108,7 +110,7 @@ export class ExhibitorsService<T = Exhibitor> {
    * for await (const page of exhibitors.iteratePages('world-2026')) await store(page.data, page.paginationMetadata);
    */
   iteratePages(eventId: string, options?: StreamOptions): AsyncIterableIterator<ExhibitorPage<T>> {
-    return iterateOver(this.#reading('iteratePages', eventId, options), (page) => [page]);
+    return iterateOver(this.#reading(eventId, options), (page) => [page]);
   }
 
   /**
@@ -117,7 +119,7 @@ export class ExhibitorsService<T = Exhibitor> {
    */
   snapshot(eventId: string, options?: SnapshotOptions): Observable<ExhibitorSnapshot<T>> {
     return fromCall(
-      () => this.calls.check('snapshot', { eventId }, snapshotOptions, options, this.#tenant),
+      () => this.calls.check({ eventId }, snapshotOptions, options, this.#tenant),
       async (call, consumer) => {
         const scope = openScope(call.signal);
         consumer.add(scope);
@@ -145,7 +147,7 @@ export class ExhibitorsService<T = Exhibitor> {
    */
   lookup(eventId: string, contactEmail: string, options?: LookupOptions): Observable<readonly T[]> {
     return fromCall(
-      () => this.calls.check('lookup', { eventId, contactEmail }, lookupOptions, options, this.#tenant),
+      () => this.calls.check({ eventId, contactEmail }, lookupOptions, options, this.#tenant),
       async ({ fresh, eventId: event, contactEmail: contact, ...limits }, consumer) => {
         const records = await this.calls.run({ consumer, ...limits }, (tenant, deadline) => {
           const subject = { tenant, eventId: event, contactEmail: contact };
@@ -154,6 +156,17 @@ export class ExhibitorsService<T = Exhibitor> {
         consumer.next(parsedRecords<T>(records));
       },
     );
+  }
+
+  /** The lookup of a guard, whose tenant was checked: no promise where the answer is cached. @internal */
+  lookupOf(subject: LookupSubject): readonly unknown[] | Promise<readonly unknown[]> {
+    const remembered = this.lookups.remembered(subject);
+    if (remembered !== undefined) {
+      return remembered;
+    }
+    // The address of a host's session was not checked yet.
+    checkSubject({ eventId: subject.eventId, contactEmail: subject.contactEmail });
+    return this.calls.within(subject.tenant, {}, (deadline) => this.lookups.find(subject, deadline));
   }
 
   /** The id of a record, by the option `exhibitorId`. @internal */
@@ -173,12 +186,11 @@ export class ExhibitorsService<T = Exhibitor> {
   }
 
   #reading(
-    method: string,
     eventId: string,
     options: StreamOptions | undefined,
   ): Reading<StreamCall & { eventId: string }, T> {
     return {
-      check: () => this.calls.check(method, { eventId }, streamOptions, options, this.#tenant),
+      check: () => this.calls.check({ eventId }, streamOptions, options, this.#tenant),
       open: (call) => this.events.reader(call.eventId, call),
     };
   }

@@ -17,7 +17,7 @@ import { browserLoginOf, isHybrid, type Tenant } from '../config/tenant.js';
 import { Clock } from '../call/clock.js';
 import type { Deadline } from '../call/deadline.js';
 import { presentableError } from '../tokens/token-reply.js';
-import type { CallbackParameters } from './callback-parameters.js';
+import { misfitOf, type CallbackParameters } from './callback-parameters.js';
 import { CodeExchange } from './code-exchange.service.js';
 import type { ProvenLogin } from './started-login.js';
 
@@ -46,6 +46,11 @@ export class CallbackVerifier {
   ) {
     const { identityTtl, absoluteTtl } = settings.cookies;
     this.#identityTtl = settings.session.includes('host') ? absoluteTtl : identityTtl;
+  }
+
+  /** See {@link misfitOf}. */
+  misfitOf(...given: Parameters<typeof misfitOf>): ReturnType<typeof misfitOf> {
+    return misfitOf(...given);
   }
 
   /** The identity of the user, and the ID token of the token endpoint. */

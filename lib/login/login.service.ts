@@ -27,7 +27,7 @@ import { browserLoginOf, type Tenant } from '../config/tenant.js';
 import { Clock } from '../call/clock.js';
 import { Deadlines } from '../call/deadline.js';
 import { authorizationUrl, checkLoginParameters } from './authorization-request.js';
-import { misfitOf, readCallback, withoutState, type CallbackParameters } from './callback-parameters.js';
+import { readCallback, withoutState, type CallbackParameters } from './callback-parameters.js';
 import { CallbackVerifier } from './callback-verifier.service.js';
 import { safeReturnTo } from './return-to.js';
 import {
@@ -207,7 +207,13 @@ export class LoginService {
       const detail = 'this login was started with another provider, client or host';
       throw this.log.refusal(tenant, 'callback', { reason: 'state', detail }, { message: detail });
     }
-    const misfit = misfitOf(parameters, login, own.redirectUri, http.request.method, await getPath());
+    const misfit = this.callback.misfitOf(
+      parameters,
+      login,
+      own.redirectUri,
+      http.request.method,
+      await getPath(),
+    );
     if (misfit !== undefined) {
       throw this.#refuse(key, misfit, NOT_STARTED);
     }

@@ -1,5 +1,4 @@
 import { Injectable } from '@nestjs/common';
-import { lookupOptions } from '../exhibitors/call-options.schema.js';
 import type { HttpContext } from '../browser/http-context.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import { checkEventId } from '../model/path-parameters.js';
@@ -77,18 +76,9 @@ export class ExhibitorGuard extends ExhibitorIdentityGuard {
     identity: ExhibitorIdentity,
     eventId: string,
   ): Promise<readonly unknown[]> {
-    const { calls, lookups } = this[SERVICES];
     // The tenant that was checked, since a source may give its key to another customer meanwhile.
     const { tenant } = await this[SERVICES].foundFor(http, identity);
-    const contactEmail = identity.email;
-    const subject = { tenant, eventId, contactEmail };
-    const remembered = lookups.remembered(subject);
-    if (remembered !== undefined) {
-      return remembered;
-    }
-    // The address of a host's session was not checked yet. It tells the testing module of the call, too.
-    calls.check('lookup', { eventId, contactEmail }, lookupOptions, { tenant: tenant.key }, undefined);
-    return calls.within(tenant, {}, (deadline) => lookups.find(subject, deadline));
+    return this[SERVICES].exhibitors.lookupOf({ tenant, eventId, contactEmail: identity.email });
   }
 
   /** The request names no event. By default throws 400 `event_required`; may return an event id instead. */

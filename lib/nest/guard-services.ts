@@ -3,7 +3,7 @@ import { HttpAdapterHost, type AbstractHttpAdapter } from '@nestjs/core';
 import { ConfigurationError } from '../errors/configuration.error.js';
 import type { ExhibitorError } from '../errors/exhibitor.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
-import { CallRunner } from '../exhibitors/call-runner.service.js';
+import { ExhibitorsService } from '../exhibitors/exhibitors.service.js';
 import { ExhibitorLookups } from '../exhibitors/lookups/exhibitor-lookups.service.js';
 import { HttpContext } from '../browser/http-context.js';
 import { LoginService } from '../login/login.service.js';
@@ -52,7 +52,7 @@ export class ExhibitorGuardServices {
     /** @internal */
     @Inject(TenantRegistry) readonly tenants: TenantRegistry,
     /** @internal */
-    @Inject(CallRunner) readonly calls: CallRunner,
+    @Inject(ExhibitorsService) readonly exhibitors: ExhibitorsService,
     /** @internal */
     @Inject(ExhibitorLookups) readonly lookups: ExhibitorLookups,
     /** @internal */

@@ -62,7 +62,6 @@ export class TokenService {
    * `malformed_response`, `deadline_exceeded`, `aborted`, `unknown_tenant`, `tenant_required`
    */
   async getToken(options?: GetTokenOptions): Promise<AccessToken> {
-    this.tenants.announce('token', options?.tenant);
     const signal = options?.signal;
     const known = this.tenants.resolve(options?.tenant);
     if (known instanceof Promise) {

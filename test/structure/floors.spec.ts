@@ -17,15 +17,14 @@ const FLOORS: readonly (readonly string[])[] = [
   ['nest'],
 ];
 
-/** Folders beside the floors. They use the public surface; the doctor runs the services of the module. */
+/**
+ * Folders beside the floors. They use the public surface; the doctor runs the services of the module, and the testing module replaces
+ * some by their tokens.
+ */
 const ASIDE = ['integrations', 'development'];
 
-/**
- * The testing module reads ids and stands in for the service, and the sandbox host names and the variables of a host, as the service itself. The mirror digests
- * records, and checks ids of events, as the module.
- */
-const CHECKS =
-  /^(exhibitors\/exhibitor-id|model\/(path-parameters|digest|json-values|host-variables|loopback|stand-in\.interface))\.ts$/;
+/** The sandbox reads host names and the variables of a host, as the service itself. The mirror digests records, and checks ids of events, as the module. */
+const CHECKS = /^model\/(path-parameters|digest|json-values|host-variables|loopback)\.ts$/;
 
 /** An import of a file of `lib/`: of another one, or of a package. */
 interface Import {
@@ -67,7 +66,7 @@ const RULES: Record<string, (one: Import) => boolean> = {
   'hosts load only what they import': ({ from, to }) => roomOf(from) === '' && isAside(to),
   'aside uses the public surface': ({ from, to }) =>
     isAside(from) &&
-    !from.startsWith('development/doctor/') &&
+    !/^development\/(doctor|testing)\//.test(from) &&
     isLocal(to) &&
     !(to === 'index.ts' || isAside(to) || CHECKS.test(to)),
   'only http uses the network': ({ from, to, isType }) =>

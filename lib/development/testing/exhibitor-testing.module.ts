@@ -1,5 +1,8 @@
 import { randomBytes } from 'node:crypto';
-import { Module, type DynamicModule, type Provider, type Type } from '@nestjs/common';
+import { Module, type DynamicModule } from '@nestjs/common';
+import { ModuleRef } from '@nestjs/core';
+import { MODULE_OPTIONS_TOKEN } from '../../exhibitor.module.js';
+import { CHECKED_OPTIONS } from '../../config/check-options.js';
 import { ExhibitorModule, type Exhibitor, type ExhibitorModuleOptions } from '../../index.js';
 import { refuseProduction } from '../sandbox/server/sandbox-server.js';
 import {
@@ -9,14 +12,14 @@ import {
   TESTING_ISSUER,
   type ExhibitorTestingWorld,
 } from './testing-backend.js';
-import { TESTING_SERVICES } from './testing-services.js';
+import { STAND_INS } from './testing-services.js';
+import { moduleOf, readApplicationOptions } from './application-options.js';
 
 /** What {@link ExhibitorTestingModule.override} needs of Nest's `TestingModuleBuilder`. */
 export interface OverridableBuilder {
   overrideProvider(token: unknown): {
     useFactory(options: { factory: (...injected: never[]) => unknown; inject?: unknown[] }): unknown;
   };
-  overrideModule(module: Type): { useModule(module: DynamicModule): unknown };
 }
 
 /**
@@ -44,17 +47,28 @@ export class ExhibitorTestingModule {
    * @throws Error with `NODE_ENV=production`, without `allowInProduction`
    */
   static forRoot<T = Exhibitor>(world: ExhibitorTestingWorld<T> = {}): DynamicModule {
-    const definition = ExhibitorModule.forRootAsync({ isGlobal: true, ...OPTIONS });
+    refuseProductionOf(world.allowInProduction);
+    const definition = ExhibitorModule.forRootAsync({
+      isGlobal: true,
+      inject: [ExhibitorTestingBackend],
+      useFactory: (backend: ExhibitorTestingBackend) => testingOptions(backend),
+    });
     return {
       ...definition,
-      providers: [...(definition.providers ?? []), ...backendOf(world), ...TESTING_SERVICES],
-      exports: [ExhibitorTestingBackend],
+      providers: [
+        ...(definition.providers ?? []),
+        // One backend for each compiled module, so that no test sees the state of another.
+        { provide: ExhibitorTestingBackend, useFactory: () => new ExhibitorTestingBackend(world) },
+        ...STAND_INS.map(([provide, useFactory]) => ({ provide, inject: INJECTED, useFactory })),
+      ],
+      exports: [...(definition.exports ?? []), ExhibitorTestingBackend],
     };
   }
 
   /**
-   * The same for an application that imports `ExhibitorModule` itself: its options are not read, and its `resolveTenant`,
-   * `resolveEvent` and `resolveExhibitor` are not called.
+   * The same for an application that imports `ExhibitorModule` itself. Of its options `resolveTenant`, `resolveEvent`,
+   * `resolveExhibitor`, `lookupCache` and `session` are read, where `world` does not have them; nothing else. It may lack what its
+   * factory needs, such as secrets: then none is read, and the log warns of it.
    *
    * @param builder of `Test.createTestingModule({ imports: [AppModule] })`
    * @returns the builder
@@ -64,37 +78,40 @@ export class ExhibitorTestingModule {
     builder: Builder,
     world: ExhibitorTestingWorld<T> = {},
   ): Builder {
-    const { options, extension, standIn } = ExhibitorModule.forTests;
-    builder.overrideProvider(options).useFactory({ factory: OPTIONS.useFactory, inject: OPTIONS.inject });
-    for (const { provide, useFactory: factory, inject } of TESTING_SERVICES) {
-      builder.overrideProvider(provide).useFactory({ factory, inject });
-    }
-    builder.overrideModule(extension).useModule({
-      module: ExhibitorTestingModule,
-      global: true,
-      providers: backendOf(world),
-      exports: [ExhibitorTestingBackend, standIn],
+    refuseProductionOf(world.allowInProduction);
+    const backend = new ExhibitorTestingBackend(world);
+    builder.overrideProvider(MODULE_OPTIONS_TOKEN).useFactory({
+      inject: [ModuleRef],
+      factory: async (module: ModuleRef) => {
+        // Nest has no way to add a provider to the modules of an application.
+        moduleOf(module)?.addProvider({ provide: ExhibitorTestingBackend, useValue: backend });
+        return testingOptions(module.get(ExhibitorTestingBackend), await readApplicationOptions(module));
+      },
     });
+    for (const [token, factory] of STAND_INS) {
+      builder.overrideProvider(token).useFactory({ inject: INJECTED, factory });
+    }
     return builder;
   }
 }
 
-/** One backend for each compiled module, so that no test sees the state of another. */
-function backendOf<T>(world: ExhibitorTestingWorld<T>): Provider[] {
-  if (world.allowInProduction !== true) {
+/** After the options, since those of an override bring the backend. */
+const INJECTED = [ModuleRef, CHECKED_OPTIONS];
+
+function refuseProductionOf(allowInProduction: boolean | undefined): void {
+  if (allowInProduction !== true) {
     refuseProduction('ExhibitorTestingModule');
   }
-  return [
-    { provide: ExhibitorTestingBackend, useFactory: () => new ExhibitorTestingBackend(world) },
-    { provide: ExhibitorModule.forTests.standIn, useExisting: ExhibitorTestingBackend },
-  ];
 }
 
-const OPTIONS = { inject: [ExhibitorTestingBackend], useFactory: testingOptions };
-
 /** Options of a module in which every key is a tenant. */
-function testingOptions(backend: ExhibitorTestingBackend): ExhibitorModuleOptions {
+function testingOptions(
+  backend: ExhibitorTestingBackend,
+  application?: Partial<ExhibitorModuleOptions>,
+): ExhibitorModuleOptions {
+  const { resolveTenant, lookupCache = false, ...kept } = backend.optionsOver(application ?? {});
   return {
+    ...kept,
     tenants: {
       find: (key) => ({
         tenantId: `tenant-${encodeURIComponent(key)}`,
@@ -107,18 +124,22 @@ function testingOptions(backend: ExhibitorTestingBackend): ExhibitorModuleOption
           redirectUri: TESTING_CALLBACK,
           issuer: TESTING_ISSUER,
           keys: `${TESTING_ISSUER}/keys`,
+          requireIss: false,
+          audience: { idToken: TESTING_CLIENT, accessToken: TESTING_CLIENT },
+          authorizedParties: [TESTING_CLIENT],
         },
       }),
     },
     allowedOrigins: () => true,
-    resolveTenant: ({ params }) => backend.tenantOf(params?.['tenant']),
-    resolveEvent: ({ method, params, query }, context) => {
-      // As in production: what changes something names its event.
-      const mayOmit = context.getType<string>() !== 'http' || method === 'GET' || method === 'HEAD';
-      return backend.eventOf(params?.['eventId'] ?? query?.['eventId'], mayOmit);
-    },
+    resolveTenant: async (request, context) =>
+      backend.tenantOf(
+        resolveTenant === undefined ? request.params?.['tenant'] : await resolveTenant(request, context),
+      ),
     secrets: [randomBytes(32).toString('base64url')],
-    lookupCache: false,
+    // A lookup that fails by `failNext` is seen at once, unless the test is about the cache.
+    lookupCache,
+    // Calls `storeIdentity` where the session of the application is not known.
+    session: application === undefined ? 'host' : application.session,
     // Hosts with the back-channel guard start.
     logoutCheck: { provider: true },
     exhibitorId: (exhibitor) => backend.idOf(exhibitor) ?? '',

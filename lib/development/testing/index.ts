@@ -18,8 +18,8 @@ export type {
 } from '../sandbox/sandbox-options.js';
 export {
   ExhibitorTestingBackend,
+  type ExhibitorTestingCall,
   type ExhibitorTestingMethod,
   type ExhibitorTestingWorld,
 } from './testing-backend.js';
 export { ExhibitorTestingModule, type OverridableBuilder } from './exhibitor-testing.module.js';
-export type { ServiceCall as ExhibitorTestingCall } from '../../model/stand-in.interface.js';

@@ -1,32 +1,43 @@
-import {
-  ConfigurationError,
-  ExhibitorError,
-  PaginationDriftError,
-  TokenRejectedError,
-  type Exhibitor,
-  type ExhibitorErrorCode,
-  type ExhibitorErrorDetails,
-  type ExhibitorIdentity,
-  type PaginationBreach,
+import { randomUUID } from 'node:crypto';
+import type {
+  Exhibitor,
+  ExhibitorErrorCode,
+  ExhibitorIdentity,
+  ExhibitorModuleOptions,
 } from '../../index.js';
 import { defaultExhibitorId, idBy } from '../../exhibitors/exhibitor-id.js';
-import type { ServiceCall } from '../../model/stand-in.interface.js';
+import { createFailure } from './testing-failures.js';
+
+/** Options of the module that a test keeps: what a request is about, and which lookups are cached. */
+type KeptOptions = Pick<
+  ExhibitorModuleOptions,
+  'resolveTenant' | 'resolveEvent' | 'resolveExhibitor' | 'lookupCache'
+>;
+
+/** A call of a service. */
+export interface ExhibitorTestingCall {
+  /**
+   * `list`, `pages`, `stream`, `iterate`, `iteratePages`, `snapshot`, `lookup` (also of `ExhibitorGuard`) or `token`. Those that a cache
+   * answers are here too.
+   */
+  readonly method: string;
+  readonly tenant: string;
+  readonly eventId?: string;
+  readonly contactEmail?: string;
+}
 
 /** What the services and guards of a test find instead of the service and the provider. Everything is optional. */
-export interface ExhibitorTestingWorld<T = Exhibitor> {
+export interface ExhibitorTestingWorld<T = Exhibitor> extends KeptOptions {
   /** Lets the module start with `NODE_ENV=production`, where every request is logged in. Default false. */
   allowInProduction?: boolean;
   /**
-   * Key of the tenant of every call and request that names none. Default `default`. A request names its tenant by the route
-   * parameter `tenant`, or by its identity. Every key is a tenant.
+   * Key of the tenant of every call and request that names none. Default `default`. A request names its tenant by `resolveTenant`
+   * (without one by the route parameter `tenant`), or by its identity. Every key is a tenant.
    */
   tenant?: string;
-  /**
-   * Event of a request that names none by the route parameter or the query `eventId`, and of a user without an `eventId` of its own. It
-   * counts for GET, HEAD and GraphQL; other requests name theirs.
-   */
+  /** The event of the login, of a user without an `eventId` of its own: it counts where that of a login does in production. */
   eventId?: string;
-  /** The user who is logged in; `null`: nobody. Default: a user with the e-mail address `user@example.com`. */
+  /** The user who is logged in, for eight hours; `null`: nobody. Default: a user with the e-mail address `user@example.com`. */
   identity?: Partial<ExhibitorIdentity> | null;
   /** Exhibitors by event. An event that is not here does not exist: `not_found`. */
   events?: Record<string, readonly T[]>;
@@ -56,6 +67,12 @@ export const TESTING_ISSUER = 'https://login.test';
 export const TESTING_CLIENT = 'test-client';
 export const TESTING_CALLBACK = 'http://127.0.0.1/auth/callback';
 
+/** What each login has of its own. */
+type Login = Pick<ExhibitorIdentity, 'id' | 'expiresAt'>;
+
+/** How long a login lasts, in ms: the default of `identityTtl`. */
+const LIFETIME = 28_800_000;
+
 /**
  * The service and the login behind an {@link ExhibitorTestingModule}. A test injects it to change who is logged in, what
  * exhibitors there are and which call fails, and to read what was called.
@@ -68,19 +85,23 @@ export class ExhibitorTestingBackend<T = Exhibitor> {
   readonly #world: ExhibitorTestingWorld<T>;
   readonly #events = new Map<string, readonly T[]>();
   readonly #contacts = new Map<string, readonly (string | T)[]>();
-  readonly #calls: ServiceCall[] = [];
+  readonly #calls: ExhibitorTestingCall[] = [];
   readonly #failures: { method: string; code: ExhibitorErrorCode; details: object }[] = [];
-  #identity: Partial<ExhibitorIdentity> | undefined;
+  #identity: (Partial<ExhibitorIdentity> & Login) | undefined;
 
   /** @internal */
   readonly idOf: (exhibitor: T) => string | undefined;
   /** Selected exhibitor of the user by event, kept here so that requests of a test need no cookies. @internal */
   readonly selections = new Map<string, string>();
+  /** Called when exhibitors or contacts change. @internal */
+  readonly onChange: (() => void)[] = [];
 
   /** @throws Error as {@link setContact} */
   constructor(world: ExhibitorTestingWorld<T> = {}) {
     this.#world = world;
-    this.#identity = world.identity === null ? undefined : (world.identity ?? {});
+    if (world.identity !== null) {
+      this.signIn(world.identity ?? {});
+    }
     this.idOf = world.exhibitorId === undefined ? defaultExhibitorId : idBy(world.exhibitorId);
     for (const [eventId, records] of Object.entries(world.events ?? {})) {
       this.setExhibitors(eventId, records);
@@ -93,13 +114,14 @@ export class ExhibitorTestingBackend<T = Exhibitor> {
   }
 
   /** Every call of a service so far, failed ones included. A new array each time. */
-  get calls(): readonly ServiceCall[] {
+  get calls(): readonly ExhibitorTestingCall[] {
     return [...this.#calls];
   }
 
-  /** Logs a user in, instead of the one before. Members that are not given have a default. */
+  /** Logs a user in, instead of the one before; at a login, it is this one. Members that are not given have a default. */
   signIn(identity: Partial<ExhibitorIdentity>): void {
-    this.#identity = identity;
+    const now = Date.now();
+    this.#identity = { id: randomUUID(), loggedInAt: now, expiresAt: now + LIFETIME, ...identity };
     this.selections.clear();
   }
 
@@ -112,6 +134,7 @@ export class ExhibitorTestingBackend<T = Exhibitor> {
   /** Replaces the exhibitors of an event. The event need not exist. */
   setExhibitors(eventId: string, records: readonly T[]): void {
     this.#events.set(eventId, [...records]);
+    this.#forgetLookups();
   }
 
   /**
@@ -127,13 +150,15 @@ export class ExhibitorTestingBackend<T = Exhibitor> {
       }
     }
     this.#contacts.set(JSON.stringify([eventId, email]), [...exhibitors]);
+    this.#forgetLookups();
   }
 
   /**
-   * Lets the next call of a method fail. Several failures of a method apply one after the other.
+   * Lets the next call of a method fail; for `lookup`, the next one that the cache does not answer (`lookupCache`), so that
+   * `staleIfError` applies. Several failures of a method apply one after the other.
    *
    * @param details fields of the error: `tenant` (default: that of the call), `status`, `retryAfterMs`, `attempts`, `cause`;
-   * `oauthError` of `token_rejected`, `breach` and `lastGoodPage` of `pagination_drift`
+   * `oauthError` of `token_rejected`, `reason` of `login_failed`, `breach` and `lastGoodPage` of `pagination_drift`
    * @example
    * backend.failNext('list', 'rate_limited', { retryAfterMs: 1_000 });
    */
@@ -146,14 +171,21 @@ export class ExhibitorTestingBackend<T = Exhibitor> {
     return this.#world.tenant ?? 'default';
   }
 
-  /** Records a call. Throws its failure, where one is due. @internal */
-  call(call: ServiceCall): void {
+  /** Records a call. Throws its failure, where one is due; that of a lookup is thrown by its request. @internal */
+  call(call: ExhibitorTestingCall): void {
     this.#calls.push(call);
-    const method = OBSERVABLES.get(call.method) ?? call.method;
-    const index = this.#failures.findIndex((failure) => failure.method === method);
+    if (call.method !== 'lookup') {
+      this.failIfDue(call);
+    }
+  }
+
+  /** Throws the next failure of this method. @internal */
+  failIfDue({ method, tenant }: Pick<ExhibitorTestingCall, 'method' | 'tenant'>): void {
+    const failing = OBSERVABLES.get(method) ?? method;
+    const index = this.#failures.findIndex((failure) => failure.method === failing);
     const [due] = index === -1 ? [] : this.#failures.splice(index, 1);
     if (due !== undefined) {
-      throw createFailure(due.code, { tenant: call.tenant, ...due.details });
+      throw createFailure(due.code, { tenant, ...due.details });
     }
   }
 
@@ -171,12 +203,15 @@ export class ExhibitorTestingBackend<T = Exhibitor> {
     return tenant ?? this.#identity?.tenant ?? this.tenant;
   }
 
-  /** The event of a request that names `eventId`, or none, where it may omit it. @internal */
-  eventOf(eventId: unknown, mayOmit: boolean): string | undefined {
-    if (typeof eventId === 'string' && eventId !== '') {
-      return eventId;
-    }
-    return mayOmit ? (this.#identity?.eventId ?? this.#world.eventId) : undefined;
+  /** Options of the module, of this test or else of the application. @internal */
+  optionsOver(application: KeptOptions): KeptOptions {
+    const { resolveTenant, resolveEvent, resolveExhibitor, lookupCache } = this.#world;
+    return {
+      resolveTenant: resolveTenant ?? application.resolveTenant,
+      resolveEvent: resolveEvent ?? application.resolveEvent,
+      resolveExhibitor: resolveExhibitor ?? application.resolveExhibitor,
+      lookupCache: lookupCache ?? application.lookupCache,
+    };
   }
 
   /** The user, where one is logged in at this tenant. @internal */
@@ -185,8 +220,7 @@ export class ExhibitorTestingBackend<T = Exhibitor> {
     if (given === undefined || (given.tenant ?? tenant.key) !== tenant.key) {
       return undefined;
     }
-    const defaults: ExhibitorIdentity = {
-      id: 'test-identity',
+    const defaults: Omit<ExhibitorIdentity, keyof Login> = {
       issuer: TESTING_ISSUER,
       subject: 'test-user',
       email: 'user@example.com',
@@ -196,38 +230,17 @@ export class ExhibitorTestingBackend<T = Exhibitor> {
       clientId: TESTING_CLIENT,
       redirectUri: TESTING_CALLBACK,
       eventId: this.#world.eventId,
-      expiresAt: Date.now() + 28_800_000,
     };
     return { ...defaults, ...given };
   }
 
+  #forgetLookups(): void {
+    for (const changed of this.onChange) {
+      changed();
+    }
+  }
+
   #find(eventId: string, id: string): T[] {
     return (this.#events.get(eventId) ?? []).filter((record) => this.idOf(record) === id);
-  }
-}
-
-/** Details of a failure, and the fields of the subclass of its code. */
-interface FailureDetails extends ExhibitorErrorDetails {
-  oauthError?: string;
-  oauthErrorDescription?: string;
-  breach?: PaginationBreach;
-  lastGoodPage?: number;
-}
-
-const SAID = 'a failure of this test';
-const BREACH = { field: 'totalCount', expected: 1, seen: 2, page: 2 };
-
-/** Codes have classes of their own where `isExhibitorError` narrows to one. */
-function createFailure(code: ExhibitorErrorCode, details: FailureDetails): ExhibitorError {
-  const { oauthError, oauthErrorDescription, breach, lastGoodPage, ...known } = details;
-  switch (code) {
-    case 'token_rejected':
-      return new TokenRejectedError(oauthError ?? 'invalid_client', oauthErrorDescription, known);
-    case 'pagination_drift':
-      return new PaginationDriftError(breach ?? BREACH, lastGoodPage ?? 0, known);
-    case 'configuration_invalid':
-      return new ConfigurationError([{ path: 'tenant', expected: SAID }], known.tenant);
-    default:
-      return new ExhibitorError(code, SAID, known);
   }
 }

@@ -1,18 +1,37 @@
-import type { FactoryProvider } from '@nestjs/common';
-import { ModuleRef } from '@nestjs/core';
-import { ExhibitorModule, LoginFailedError, TenantRegistry } from '../../index.js';
+/** What an {@link ExhibitorTestingModule} replaces in the module. All else is the module itself. */
+import { randomUUID } from 'node:crypto';
+import type { Type } from '@nestjs/common';
+import type { ModuleRef } from '@nestjs/core';
+import {
+  ConfigurationError,
+  ExhibitorsService,
+  LoginFailedError,
+  TenantRegistry,
+  TokenService,
+} from '../../index.js';
+import type { HttpContext } from '../../browser/http-context.js';
+import { Clock } from '../../call/clock.js';
+import { Transport } from '../../http/transport.service.js';
+import { CallbackVerifier } from '../../login/callback-verifier.service.js';
+import { EndedLogins } from '../../login/ended-logins.service.js';
+import { IdentityReader } from '../../login/identity-reader.service.js';
+import { LoginService, type CallbackRoute } from '../../login/login.service.js';
+import { LogoutService } from '../../login/logout.service.js';
+import { SelectionCookie } from '../../login/selection-cookie.service.js';
 import { pageOf } from '../sandbox/rest-api.js';
 import { parseRoute } from '../sandbox/server/operations.js';
 import { ExhibitorTestingBackend } from './testing-backend.js';
+import { watchCalls, watchedTokens } from './watched-calls.js';
 
-const { transport, selections, reader, login, logout } = ExhibitorModule.forTests;
-
-type Transport = InstanceType<typeof transport>;
-type SelectionCookie = InstanceType<typeof selections>;
-type FoundIdentity = Awaited<ReturnType<InstanceType<typeof reader>['read']>>;
+/** The date alone is the time, so that one fake moves all: fakes of `performance.now()` start at 0, an earlier time than before. */
+class DateClock extends Clock {
+  override now(): number {
+    return this.epochMs();
+  }
+}
 
 /** Answers requests from memory. Nothing is sent. */
-function transportTo(backend: ExhibitorTestingBackend): Pick<Transport, 'send' | 'dispatcherOf'> {
+function transportTo(backend: ExhibitorTestingBackend): Type<Transport> {
   const bodyOf = (operation: string, { pathname, searchParams }: URL): unknown => {
     const { eventId = '', contactEmail = '' } = parseRoute(pathname);
     switch (operation) {
@@ -30,95 +49,156 @@ function transportTo(backend: ExhibitorTestingBackend): Pick<Transport, 'send' |
         return undefined;
     }
   };
-  return {
-    send: async ({ stateKey }, { operation, url }) => {
+  return class extends Transport {
+    override async send(...[tenant, { operation, url }, deadline]: Parameters<Transport['send']>) {
+      if (operation === 'lookup') {
+        // A failure of the service, for which an old answer may serve.
+        deadline.isFailed = true;
+        backend.failIfDue({ method: operation, tenant: tenant.key });
+        deadline.isFailed = false;
+      }
       // A 404 is about the event: the log need not warn of the base URL.
-      stateKey.hasAnswered = true;
+      tenant.stateKey.hasAnswered = true;
       // A copy, since a caller may change what it gets. A `Date` of an `exhibitorSchema` stays one.
       const body = structuredClone(bodyOf(operation, new URL(url)));
-      return { status: body === undefined ? 404 : 200, body, sentAt: performance.now() };
-    },
-    dispatcherOf: () => undefined,
+      return { status: body === undefined ? 404 : 200, body, sentAt: Date.now() };
+    }
+
+    override dispatcherOf(): undefined {}
   };
 }
 
-/** The selections of the backend, so that requests of a test need no cookies. */
-function selectionsOf({
-  selections: kept,
-}: ExhibitorTestingBackend): Pick<SelectionCookie, 'read' | 'write'> {
-  return {
-    read: (_http, _session, eventId) => kept.get(eventId),
-    write: (_http, _session, eventId, id) =>
-      void (id === undefined ? kept.delete(eventId) : kept.set(eventId, id)),
+/** The tenant of a call that names none is that of the test. */
+function tenantsOf(backend: ExhibitorTestingBackend): Type<TenantRegistry> {
+  return class extends TenantRegistry {
+    override get onlyKey(): string {
+      return backend.tenant;
+    }
   };
 }
 
-/** The user of a request: the one of the backend. */
-async function userOf(
-  backend: ExhibitorTestingBackend,
-  tenants: TenantRegistry,
-  tenantKey?: string,
-): Promise<FoundIdentity> {
-  const tenant = await tenants.get(backend.tenantOf(tenantKey));
-  const identity = backend.identityAt(tenant);
-  return identity && { identity, tenant, mode: 'cookie' };
-}
-
-async function readerOf(
-  backend: ExhibitorTestingBackend,
-  tenants: TenantRegistry,
-  module: ModuleRef,
-): Promise<Pick<InstanceType<typeof reader>, 'read' | 'readAll' | 'readUnchecked'>> {
-  const real = await module.create(reader);
-  return {
-    read: (_http, tenantKey) => userOf(backend, tenants, tenantKey),
-    readAll: (http) => real.readAll(http),
-    readUnchecked: (http) => real.readUnchecked(http),
-  };
-}
-
-/** A login starts as usual, at an address that does not exist. Every callback is that of the user of the backend. */
-async function loginOf(
-  backend: ExhibitorTestingBackend,
-  tenants: TenantRegistry,
-  module: ModuleRef,
-): Promise<Pick<InstanceType<typeof login>, 'start' | 'finish'>> {
-  const real = await module.create(login);
-  return {
-    start: (http, tenantKey, getTarget) => real.start(http, backend.tenantOf(tenantKey), getTarget),
-    finish: async (_http, { onKept }) => {
-      const state = await userOf(backend, tenants);
-      if (state === undefined) {
-        throw new LoginFailedError('denied', 'nobody is logged in at this ExhibitorTestingModule');
+/** The user of each request is that of the backend, without a cookie. */
+function readerOf(backend: ExhibitorTestingBackend, module: ModuleRef): Type<IdentityReader> {
+  return class extends IdentityReader {
+    override async read(...[, tenantKey]: Parameters<IdentityReader['read']>) {
+      const tenant = await module.get(TenantRegistry).get(backend.tenantOf(tenantKey));
+      const identity = backend.identityAt(tenant);
+      if (identity === undefined || identity.expiresAt <= module.get(Clock).epochMs()) {
+        return undefined;
       }
-      return onKept(state);
-    },
+      const hasEnded = await module.get(EndedLogins).has(identity, tenant.registration);
+      return hasEnded ? undefined : { identity, tenant, mode: 'cookie' as const };
+    }
   };
 }
 
-async function logoutOf(
-  backend: ExhibitorTestingBackend,
-  module: ModuleRef,
-): Promise<Pick<InstanceType<typeof logout>, 'receive' | 'end' | 'takeBack'>> {
-  const real = await module.create(logout);
-  return {
-    receive: (...given) => real.receive(...given),
-    end: async (http) => {
-      await real.end(http, () => undefined);
-      backend.signOut();
-    },
-    takeBack: async (...given) => {
-      await real.takeBack(...given);
-      backend.signOut();
-    },
+/** What was to be verified is who logs in: the user of the backend. A response with an error is judged as in production. */
+function verifierOf(backend: ExhibitorTestingBackend): Type<CallbackVerifier> {
+  return class extends CallbackVerifier {
+    /** Path, method and response type are those of the request: the test has no options that name others. */
+    override misfitOf(...given: Parameters<CallbackVerifier['misfitOf']>) {
+      const [{ code, error }] = given;
+      return code === undefined && error === undefined ? super.misfitOf(...given) : undefined;
+    }
+
+    override async verify(...given: Parameters<CallbackVerifier['verify']>) {
+      const [tenant, { eventId, returnTo }, { error }] = given;
+      if (error !== undefined) {
+        return super.verify(...given);
+      }
+      const user = backend.identityAt(tenant);
+      if (user === undefined) {
+        const message = 'nobody is logged in at this ExhibitorTestingModule: signIn says who logs in';
+        throw new LoginFailedError('denied', message, { tenant: tenant.key });
+      }
+      const login = {
+        id: randomUUID(),
+        eventId: eventId ?? user.eventId,
+        returnTo: returnTo ?? user.returnTo,
+      };
+      return { identity: { ...user, ...login }, idToken: '' };
+    }
   };
 }
 
-/** The providers of the module that tests replace. All others are those of the module. */
-export const TESTING_SERVICES: readonly FactoryProvider[] = [
-  { provide: transport, inject: [ExhibitorTestingBackend], useFactory: transportTo },
-  { provide: selections, inject: [ExhibitorTestingBackend], useFactory: selectionsOf },
-  { provide: reader, inject: [ExhibitorTestingBackend, TenantRegistry, ModuleRef], useFactory: readerOf },
-  { provide: login, inject: [ExhibitorTestingBackend, TenantRegistry, ModuleRef], useFactory: loginOf },
-  { provide: logout, inject: [ExhibitorTestingBackend, ModuleRef], useFactory: logoutOf },
+/** The backend keeps the user, beside what the module and the host keep. */
+function loginOf(backend: ExhibitorTestingBackend): Type<LoginService> {
+  return class extends LoginService {
+    override finish<T>(http: HttpContext, route: CallbackRoute<T>): Promise<T> {
+      return super.finish(http, {
+        ...route,
+        storeIdentity: (identity) => unlessWithoutPassport(() => route.storeIdentity(identity)),
+        onKept: (found) => {
+          backend.signIn(found.identity);
+          return route.onKept(found);
+        },
+      });
+    }
+  };
+}
+
+function logoutOf(backend: ExhibitorTestingBackend): Type<LogoutService> {
+  return class extends LogoutService {
+    override async end(...[http, remove]: Parameters<LogoutService['end']>) {
+      const url = await super.end(http, () => unlessWithoutPassport(remove));
+      backend.signOut();
+      return url;
+    }
+
+    override async takeBack(...[http, identity, remove]: Parameters<LogoutService['takeBack']>) {
+      await super.takeBack(http, identity, () => unlessWithoutPassport(remove));
+      backend.signOut();
+    }
+  };
+}
+
+/** The middleware of Passport belongs to the start of an application, which tests of its modules leave out. */
+async function unlessWithoutPassport(keepOrRemove: () => void | Promise<void>): Promise<void> {
+  try {
+    await keepOrRemove();
+  } catch (error) {
+    if (!(error instanceof ConfigurationError)) {
+      throw error;
+    }
+  }
+}
+
+/** Selections are kept by the backend, so that requests of a test need no cookies. */
+function selectionsOf({ selections: kept }: ExhibitorTestingBackend): Type<SelectionCookie> {
+  return class extends SelectionCookie {
+    override read(...[, , eventId]: Parameters<SelectionCookie['read']>) {
+      return kept.get(eventId);
+    }
+
+    override write(...[, , eventId, id]: Parameters<SelectionCookie['write']>) {
+      void (id === undefined ? kept.delete(eventId) : kept.set(eventId, id));
+    }
+  };
+}
+
+/** The providers of the module that tests replace, by their tokens. Nest creates them with what the original ones inject. */
+export const STAND_INS: readonly (readonly [Type, (module: ModuleRef) => Promise<unknown>])[] = [
+  [Clock, (module) => module.create(DateClock)],
+  [Transport, (module) => module.create(transportTo(backendOf(module)))],
+  [TenantRegistry, (module) => module.create(tenantsOf(backendOf(module)))],
+  [IdentityReader, (module) => module.create(readerOf(backendOf(module), module))],
+  [LoginService, (module) => module.create(loginOf(backendOf(module)))],
+  [LogoutService, (module) => module.create(logoutOf(backendOf(module)))],
+  [CallbackVerifier, (module) => module.create(verifierOf(backendOf(module)))],
+  [SelectionCookie, (module) => module.create(selectionsOf(backendOf(module)))],
+  [TokenService, (module) => module.create(watchedTokens(backendOf(module)))],
+  [
+    ExhibitorsService,
+    async (module) => exhibitorsOf(await module.create(ExhibitorsService), backendOf(module)),
+  ],
 ];
+
+function backendOf(module: ModuleRef): ExhibitorTestingBackend {
+  return module.get(ExhibitorTestingBackend);
+}
+
+/** What the test changes is seen at once, also where lookups are cached. */
+function exhibitorsOf(service: ExhibitorsService, backend: ExhibitorTestingBackend): ExhibitorsService {
+  backend.onChange.push(() => void service.invalidateLookups());
+  return watchCalls(service, backend);
+}

@@ -1,26 +1,44 @@
-import { Controller, Get, Inject, Module, Param, Post, UseGuards } from '@nestjs/common';
+import {
+  Controller,
+  ForbiddenException,
+  Get,
+  Inject,
+  Module,
+  Param,
+  Post,
+  Redirect,
+  UseGuards,
+} from '@nestjs/common';
 import type { ExecutionContext, INestApplication, Type } from '@nestjs/common';
 import type { AbstractHttpAdapter } from '@nestjs/core';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
 import { Test, type TestingModule } from '@nestjs/testing';
-import { afterEach, describe, expect, it } from '@jest/globals';
+import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import { firstValueFrom, toArray } from 'rxjs';
 import {
   CurrentEvent,
   CurrentExhibitors,
+  CurrentIdentity,
   CurrentTenant,
   ExhibitorBackChannelLogoutGuard,
+  ExhibitorCallbackGuard,
   ExhibitorGuard,
   ExhibitorIdentityGuard,
+  ExhibitorLogins,
   ExhibitorModule,
   ExhibitorsService,
   isExhibitorError,
+  LoginFailedError,
   TenantRegistry,
   TokenRejectedError,
   TokenService,
   TokenValidator,
   type Exhibitor,
+  type ExhibitorError,
+  type ExhibitorIdentity,
+  type ExhibitorModuleOptions,
+  type HttpContext,
 } from '../../../lib/index.js';
 import {
   ExhibitorTestingBackend,
@@ -44,9 +62,15 @@ const WORLD = {
 let module: TestingModule;
 let app: INestApplication;
 afterEach(async () => {
+  jest.useRealTimers();
   await app?.close();
   await module?.close();
 });
+
+/** As docs/testing.md says: requests need the others. */
+function useFakeTimers(): void {
+  jest.useFakeTimers({ doNotFake: ['nextTick', 'queueMicrotask', 'setImmediate', 'clearImmediate'] });
+}
 
 /** Starts the application; answers its replies. */
 async function serve(adapter: AbstractHttpAdapter = new ExpressAdapter()) {
@@ -57,7 +81,11 @@ async function serve(adapter: AbstractHttpAdapter = new ExpressAdapter()) {
     const reply = await fetch(`${url}${path}`, { redirect: 'manual', ...init });
     const isJson = reply.headers.get('content-type')?.includes('json') === true;
     const body: unknown = await (isJson ? reply.json() : reply.text());
-    return { status: reply.status, body, location: reply.headers.get('location') };
+    const cookie = reply.headers
+      .getSetCookie()
+      .map((one) => one.split(';')[0])
+      .join('; ');
+    return { status: reply.status, body, location: reply.headers.get('location'), cookie };
   };
 }
 
@@ -142,13 +170,99 @@ describe('ExhibitorTestingModule', () => {
     expect(await get('/events/fair/booth')).toMatchObject({ status: 409 });
   });
 
-  it('starts a login and accepts every callback of the user', async () => {
-    await create({ ...WORLD, identity: { email: 'ann@example.com', returnTo: '/start' } });
+  it.each([
+    ['Express', () => new ExpressAdapter()],
+    ['Fastify', () => new FastifyAdapter()],
+  ])('finishes the login that the test started, as in production, on %s', async (_name, adapter) => {
+    const steps: object[] = [];
+    class CallbackGuard extends ExhibitorCallbackGuard {
+      protected override storeIdentity(_http: HttpContext, { email, eventId, returnTo }: ExhibitorIdentity) {
+        steps.push({ stored: { email, eventId, returnTo } });
+      }
+      protected override onLoggedIn(_http: HttpContext, { email }: ExhibitorIdentity) {
+        steps.push({ loggedIn: email });
+        if (email === 'eve@example.com') {
+          throw new ForbiddenException('not you');
+        }
+      }
+      protected override async onLoginFailed(http: HttpContext, error: ExhibitorError): Promise<void> {
+        steps.push({ failed: error instanceof LoginFailedError && error.reason });
+        const { eventId, returnTo } = (await this.getStartedLogin(http)) ?? {};
+        return this.redirect(
+          http,
+          `/failed?${new URLSearchParams({ eventId: `${eventId}`, returnTo: `${returnTo}` })}`,
+        );
+      }
+    }
+    @Controller('account')
+    class AccountController {
+      @Get('callback')
+      @UseGuards(CallbackGuard)
+      @Redirect('/', 303)
+      callback(@CurrentIdentity() { returnTo = '/' }: ExhibitorIdentity) {
+        return { url: returnTo };
+      }
+    }
+    await create({ ...WORLD, identity: null }, [BoothController, AccountController]);
+    const get = await serve(adapter());
+    const backend = module.get(ExhibitorTestingBackend);
+    const start = async (query: string) => {
+      const { location, cookie } = await get(`/auth/login?${query}`);
+      const state = new URL(location ?? '').searchParams.get('state') ?? '';
+      return { state, headers: { cookie } };
+    };
+
+    const login = await start('eventId=fair&returnTo=/mine');
+    const denied = await get(`/account/callback?error=access_denied&state=${login.state}`, login);
+    expect(denied.location).toBe('/failed?eventId=fair&returnTo=%2Fmine');
+    const callback = async ({ state, headers }: typeof login) =>
+      get(`/account/callback?code=x&state=${state}`, { headers });
+    const none = '/failed?eventId=undefined&returnTo=undefined';
+    expect(await get('/account/callback?code=x')).toMatchObject({ status: 302, location: none });
+    expect(await get('/account/callback?code=x&state=y')).toMatchObject({ location: none });
+    const second = await start('eventId=fair&returnTo=/mine');
+    // Nobody logs in; then another browser, and a response without a code.
+    await callback(second);
+    backend.signIn(WORLD.identity);
+    const third = await start('eventId=fair&returnTo=/mine');
+    await callback({ ...third, headers: { cookie: '' } });
+    await get(`/account/callback?state=${third.state}`, third);
+    expect(steps.splice(0)).toEqual(
+      ['denied', 'state', 'state', 'denied', 'state', 'state'].map((failed) => ({ failed })),
+    );
+
+    backend.signOut();
+    const fourth = await start('eventId=fair&returnTo=/mine');
+    backend.signIn(WORLD.identity);
+    expect(await callback(fourth)).toMatchObject({ status: 303, location: '/mine' });
+    const { email } = WORLD.identity;
+    expect(steps).toEqual([{ stored: { email, eventId: 'fair', returnTo: '/mine' } }, { loggedIn: email }]);
+    expect(await get('/mine')).toMatchObject({ status: 200, body: { eventId: 'fair' } });
+    expect(await callback(fourth)).toMatchObject({ status: 302 });
+    // A form is posted to another route.
+    const fifth = await start('returnTo=/me');
+    const headers = { ...fifth.headers, 'content-type': 'application/json' };
+    const body = JSON.stringify({ state: fifth.state, code: 'x', id_token: 'y' });
+    const posted = await get('/auth/callback', { method: 'POST', headers, body });
+    expect(posted).toMatchObject({ status: 303, location: '/me' });
+    backend.signIn({ email: 'eve@example.com' });
+    const sixth = await start('returnTo=/me');
+    expect(await callback(sixth)).toMatchObject({ location: '/failed?eventId=undefined&returnTo=%2Fme' });
+    expect(await get('/me')).toMatchObject({ status: 401 });
+  });
+
+  it('ends a login by code, and after eight hours', async () => {
+    await create();
     const get = await serve();
-    expect((await get('/auth/login')).location).toMatch(/^https:\/\/login\.test\/connect\/authorize\?/);
-    expect(await get('/auth/callback?code=x&state=y')).toMatchObject({ status: 303, location: '/start' });
-    module.get(ExhibitorTestingBackend).signOut();
-    expect(await get('/auth/callback?code=x&state=y')).toMatchObject({ status: 401 });
+    const backend = module.get(ExhibitorTestingBackend);
+    const { identity } = (await get('/me')).body as { identity: ExhibitorIdentity };
+    await module.get(ExhibitorLogins).end({ id: identity.id });
+    expect(await get('/me')).toMatchObject({ status: 401 });
+    backend.signIn({});
+    expect(await get('/me')).toMatchObject({ status: 200 });
+    useFakeTimers();
+    await jest.advanceTimersByTimeAsync(28_800_000);
+    expect(await get('/me')).toMatchObject({ status: 401 });
   });
 
   it('has a user by default, and nobody with identity: null', async () => {
@@ -174,16 +288,21 @@ describe('ExhibitorTestingModule', () => {
       build(@CurrentEvent() eventId: string): object {
         return { eventId };
       }
+
+      @Get(':hall')
+      @UseGuards(ExhibitorGuard)
+      hall(): void {}
     }
     await create({ ...WORLD, tenant: 'acme', eventId: 'fair' }, [BoothController, HallController]);
     const get = await serve();
     expect(await get('/mine')).toMatchObject({ body: { eventId: 'fair', ids: ['x-1', 'x-2'] } });
     expect(await get('/me')).toMatchObject({ body: { tenant: 'acme' } });
     expect(await get('/globex/halls')).toMatchObject({ body: { tenant: 'globex', eventId: 'fair' } });
-    // As in production, a request that changes something names its event.
+    // As in production: what changes something, or has another parameter, names its event.
     const post = { method: 'POST' };
     expect(await get('/globex/halls', post)).toMatchObject({ status: 400, body: { code: 'event_required' } });
     expect(await get('/globex/halls?eventId=fair', post)).toMatchObject({ body: { eventId: 'fair' } });
+    expect(await get('/globex/halls/1?eventId=fair')).toMatchObject({ body: { code: 'event_required' } });
     const backend = module.get(ExhibitorTestingBackend);
     backend.signIn({ ...WORLD.identity, tenant: 'initech', eventId: 'hers' });
     expect(await get('/me')).toMatchObject({ body: { tenant: 'initech' } });
@@ -255,6 +374,31 @@ describe('ExhibitorTestingModule', () => {
     expect(refused).toBeInstanceOf(TokenRejectedError);
     expect(refused).toMatchObject({ oauthError: 'invalid_scope' });
     expect((await tokens.getToken()).accessToken).toBe('test-token');
+    backend.failNext('lookup', 'login_failed', { reason: 'expired' });
+    const expired: unknown = await calls.lookup().catch((error: unknown) => error);
+    expect(expired).toBeInstanceOf(LoginFailedError);
+    expect(expired).toMatchObject({ reason: 'expired' });
+  });
+
+  it('fails the next lookup that the cache does not answer, so that an old answer may serve', async () => {
+    await create({ ...WORLD, lookupCache: { staleIfError: 3_600_000 } });
+    const get = await serve();
+    const backend = module.get(ExhibitorTestingBackend);
+    const mine = { status: 200, body: BOOTHS.slice(0, 2) };
+    expect(await get('/events/fair/mine')).toMatchObject(mine);
+    useFakeTimers();
+    backend.failNext('lookup', 'service_unavailable');
+    expect(await get('/events/fair/mine')).toMatchObject(mine);
+    await jest.advanceTimersByTimeAsync(60_000);
+    // The failure is due: the old answer serves.
+    expect(await get('/events/fair/mine')).toMatchObject(mine);
+    backend.failNext('lookup', 'access_denied');
+    await jest.advanceTimersByTimeAsync(5_000);
+    expect(await get('/events/fair/mine')).toMatchObject({ status: 502 });
+    expect(await get('/events/fair/mine')).toMatchObject(mine);
+    expect(backend.calls.map(({ method }) => method)).toEqual(Array(5).fill('lookup'));
+    backend.setContact('fair', 'ann@example.com', ['x-3']);
+    expect(await get('/events/fair/mine')).toMatchObject({ body: BOOTHS.slice(2) });
   });
 
   it('sends nothing, also not for the keys of the provider, and leaves the records of the test alone', async () => {
@@ -336,6 +480,42 @@ describe('ExhibitorTestingModule.override', () => {
     backend.signOut();
     expect(await get('/events/fair/mine')).toMatchObject({ status: 401 });
     expect(await module.get(TenantRegistry, { strict: false }).get('acme')).toMatchObject({ key: 'acme' });
+  });
+
+  it('reads what the application says of a request, unless the world says so', async () => {
+    @Module({ providers: [{ provide: 'header', useValue: 'x-hall' }], exports: ['header'] })
+    class HeaderModule {}
+    @Module({
+      imports: [
+        ExhibitorModule.forRootAsync({
+          imports: [HeaderModule],
+          inject: ['header', { token: 'absent', optional: true }],
+          useFactory: async (header: string, absent?: string): Promise<ExhibitorModuleOptions> => ({
+            tenants: {},
+            resolveEvent: ({ headers }) => String(headers[header] ?? absent ?? 'fair'),
+            resolveExhibitor: () => 'x-2',
+            lookupCache: { ttl: 60_000 },
+          }),
+        }),
+      ],
+      controllers: [BoothController],
+    })
+    class EventModule {}
+    const started = async (world: object) => {
+      await app?.close();
+      const builder = Test.createTestingModule({ imports: [EventModule] });
+      module = await ExhibitorTestingModule.override(builder, { ...WORLD, ...world }).compile();
+      return serve();
+    };
+    const get = await started({});
+    expect(await get('/mine')).toMatchObject({ body: { eventId: 'fair' } });
+    expect(await get('/mine', { headers: { 'x-hall': 'other' } })).toMatchObject({ status: 403 });
+    expect(await get('/events/fair/booth')).toMatchObject({ body: BOOTHS[1] });
+    const own = await started({ resolveExhibitor: () => 'x-1', resolveTenant: () => 'acme' });
+    expect(await own('/events/fair/booth')).toMatchObject({ body: BOOTHS[0] });
+    expect(await own('/me')).toMatchObject({ body: { tenant: 'acme' } });
+    module.get(ExhibitorTestingBackend).failNext('lookup', 'service_unavailable');
+    expect(await own('/events/fair/booth')).toMatchObject({ status: 200 });
   });
 });
 
