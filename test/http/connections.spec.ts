@@ -12,6 +12,7 @@ import type { TLSSocket } from 'node:tls';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import type { Dispatcher } from 'undici';
 import type { HttpOptions } from '../../lib/index.js';
+import { TestClock } from '../support/clock.js';
 import { NameServers } from '../support/name-servers.js';
 import { follow, type TestServer, sendJson, startServer } from '../support/server.js';
 import { eventually, pause } from '../support/wait.js';
@@ -175,6 +176,29 @@ describe('names', () => {
     // Far less than a silent name blocks its thread.
     expect(performance.now() - began).toBeLessThan(1_500);
     expect(names.mostBlocked).toBe(1);
+  });
+
+  it('that are known do not wait for two that are silent, for 10 min, and follow their look-up', async () => {
+    const clock = new TestClock();
+    sender = ending(Sender.with(server.url, { attempts: 1, attemptTimeout: 8_000 }, clock));
+    await ask('name.test');
+    const silent = ['silent-1.test', 'silent-2.test'].map((name) => Promise.allSettled([ask(name)]));
+    await eventually(() => names.mostBlocked === 2);
+    const known = Promise.all(Array.from({ length: 10 }, () => ask('name.test')));
+    expect(await Promise.race([known, Promise.all(silent)])).toHaveLength(10);
+    // Their look-up goes on, and the next ones get what it answers.
+    names.system.set('name.test', ['127.0.0.2']);
+    names.giveUp();
+    await eventually(() => names.lookups.filter((name) => name === 'name.test').length === 2);
+    await expect(ask('name.test')).rejects.toMatchObject({ code: 'service_unavailable' });
+    names.system.delete('name.test');
+    await ask('name.test');
+    clock.ahead = 600_001;
+    names.silent.add('name.test');
+    const late = Promise.allSettled([ask('name.test')]);
+    expect(await Promise.race([late, pause(300)])).toBeUndefined();
+    names.giveUp();
+    expect(await late).toMatchObject([{ reason: { code: 'service_unavailable' } }]);
   });
 
   it('are looked up once by requests that come together', async () => {

@@ -16,6 +16,8 @@ const { lookup } = dns;
 export class NameServers {
   /** Addresses that the operating system answers; default: 127.0.0.1. A name that begins with `silent` blocks its thread. */
   readonly system = new Map<string, string[]>();
+  /** Further names that block their thread from now on. */
+  readonly silent = new Set<string>();
   /** Names of the look-ups that began. */
   readonly lookups: string[] = [];
   /** Largest number of threads that silent names blocked at once. */
@@ -34,6 +36,11 @@ export class NameServers {
   /** Restores the function of Node and ends what waits. May be called twice. */
   stop(): void {
     dns.lookup = lookup;
+    this.giveUp();
+  }
+
+  /** Ends the look-ups that are blocked, before their time. */
+  giveUp(): void {
     this.#blocked.forEach((end) => end());
   }
 
@@ -48,7 +55,7 @@ export class NameServers {
       if (name !== 'localhost') {
         this.lookups.push(name);
       }
-      if (name.startsWith('silent')) {
+      if (name.startsWith('silent') || this.silent.has(name)) {
         const error = Object.assign(new Error('no answer'), { code: 'EAI_AGAIN' });
         this.#block(() => (leave(), callback(error, [])));
         return;

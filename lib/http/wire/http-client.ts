@@ -1,12 +1,10 @@
-import dns, { type LookupAddress } from 'node:dns';
 import { EventEmitter } from 'node:events';
-import { Socket, type LookupFunction } from 'node:net';
-import { callbackify, promisify } from 'node:util';
-import { Agent, buildConnector, Client, type Dispatcher } from 'undici';
+import { Agent, Client, type Dispatcher } from 'undici';
 import type { Clock } from '../../call/clock.js';
 import type { Deadline } from '../../call/deadline.js';
 import { TimeLimit } from '../../call/time-limit.js';
 import type { Answered, Failed, Outcome } from '../outcome.js';
+import { Connector } from './connector.js';
 import { NetworkErrors } from './network-errors.js';
 import { drop, parseBody, readBody, TOO_LARGE, unpack, UnreadableBody } from './reply-body.js';
 
@@ -42,11 +40,14 @@ interface SentRequest {
 
 /** Sends with undici and reads the reply. Our keep-alive connections are shared by all tenants without a dispatcher of their own. */
 export class HttpClient {
-  readonly #connector = new Connector();
-  readonly #agent = new Agent({ connect: this.#connector.connect });
+  readonly #connector: Connector;
+  readonly #agent: Agent;
   readonly #errors = new NetworkErrors();
 
-  constructor(private readonly clock: Clock) {}
+  constructor(private readonly clock: Clock) {
+    this.#connector = new Connector(clock);
+    this.#agent = new Agent({ connect: this.#connector.connect });
+  }
 
   /**
    * Answers the outcome of a request; never rejects. Counts the request in {@link Deadline.sent}, unless the call is over.
@@ -197,53 +198,4 @@ export function splitUrl(url: string): { origin: string; path: string } {
     return { origin: url, path: '/' };
   }
   return { origin: url.slice(0, slash), path: url.slice(slash) };
-}
-
-/** Limit in ms for a connection. undici does not see the abort of a request that waits for one. */
-const CONNECT_TIMEOUT = 10_000;
-
-/** Opens our own connections. */
-class Connector {
-  readonly #connecting = new Set<Socket>();
-  readonly #lookups = new Map<string, Promise<LookupAddress[]>>();
-
-  readonly connect: buildConnector.connector = (options, callback) => {
-    const socket: unknown = this.#open(options, (...result) => {
-      if (socket instanceof Socket) {
-        this.#connecting.delete(socket);
-      }
-      callback(...result);
-    });
-    if (socket instanceof Socket) {
-      this.#connecting.add(socket);
-    }
-  };
-
-  /** Ends what is still connecting: undici waits 10 s for a socket in a TLS handshake to which nobody answers. */
-  close(): void {
-    for (const socket of this.#connecting) {
-      socket.destroy(new Error('the module was closed'));
-    }
-  }
-
-  /**
-   * One look-up of a name at a time. `dns.lookup` blocks a thread until the name servers answer, and two of libuv's four look up
-   * names: else one name whose servers are silent would stop new connections to all others.
-   */
-  readonly #lookup: LookupFunction = (name, options, callback) => {
-    const look = (): Promise<LookupAddress[]> => promisify(dns.lookup)(name, { ...options, all: true });
-    const found = this.#lookups.get(name) ?? look().finally(() => this.#lookups.delete(name));
-    this.#lookups.set(name, found);
-    callbackify(() => found)((error, addresses = []) => {
-      const [first] = addresses;
-      // Without autoSelectFamily, a socket asks for one address.
-      if (options.all === true || first === undefined) {
-        callback(error, addresses);
-      } else {
-        callback(error, first.address, first.family);
-      }
-    });
-  };
-
-  readonly #open = buildConnector({ timeout: CONNECT_TIMEOUT, lookup: this.#lookup });
 }
