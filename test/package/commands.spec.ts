@@ -36,7 +36,7 @@ describe('the command of the packed tarball', () => {
     const said = await alone.run(bin, ['--help']);
     expect(said).toMatch(/\n  sandbox  .*\n  doctor  /);
     expect(await alone.run(bin, [])).toBe(said);
-    for (const command of ['sandbox', 'doctor']) {
+    for (const command of ['sandbox', 'doctor', 'schema']) {
       expect(await alone.run(bin, [command, '--help'])).toContain(`Usage: nestjs-exhibitor ${command}`);
     }
   });
@@ -61,7 +61,7 @@ describe('the command of the packed tarball', () => {
     await useSandboxCommand(await startSandboxCommand(bin, alone.folder));
   });
 
-  describe('doctor, with the peers that npm adds', () => {
+  describe('doctor and schema, with the peers that npm adds', () => {
     beforeAll(async () => void (await alone.install(tarball)));
 
     it('finds nothing wrong with the values of the sandbox, in an env file', async () => {
@@ -70,6 +70,11 @@ describe('the command of the packed tarball', () => {
       const said = await alone.run('node', ['--env-file=host.env', bin, 'doctor']);
       expect(said).toMatch(/^ok +options/m);
       expect(said).not.toContain('WRONG');
+    });
+
+    it('writes a schema of an event of the sandbox', async () => {
+      const args = ['--env-file=host.env', bin, 'schema', '--event', 'world-2026'];
+      expect(await alone.run('node', args)).toContain('export const exhibitorSchema = z.object({');
     });
 
     it('names three wrong values of options by code, and exits with 1', async () => {

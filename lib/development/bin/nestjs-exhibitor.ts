@@ -11,6 +11,7 @@ interface Command {
 const COMMANDS: ReadonlyMap<string, () => Promise<Command>> = new Map([
   ['sandbox', () => import('../sandbox/sandbox.command.js')],
   ['doctor', () => import('../doctor/doctor.command.js')],
+  ['schema', () => import('../schema/schema.command.js')],
 ]);
 
 const HELP = `Usage: nestjs-exhibitor <command> [options]
@@ -18,6 +19,7 @@ const HELP = `Usage: nestjs-exhibitor <command> [options]
 Commands:
   sandbox    Starts a local copy of the service and its identity provider, for development.
   doctor     Checks the values from onboarding, and names those that are wrong.
+  schema     Writes a zod schema, or TypeScript, of what the records of an event look like.
 
 Options:
   --help     Shows this text, or that of a command: nestjs-exhibitor sandbox --help
