@@ -21,6 +21,7 @@ import { IdentityCookie } from './identity-cookie.service.js';
 import { IdentityReader } from './identity-reader.service.js';
 import { formerOf, personOf, type FoundIdentity } from './identity.js';
 import { Sealer } from '../store/sealer.service.js';
+import { SelectionCookie } from './selection-cookie.service.js';
 import { SpentStates } from './spent-states.service.js';
 import { TenantRegistry } from '../config/tenant-registry.service.js';
 import { browserLoginOf, type Tenant } from '../config/tenant.js';
@@ -81,6 +82,7 @@ export class LoginService {
     @Inject(IdentityReader) private readonly reader: IdentityReader,
     @Inject(IdentityCookie) private readonly cookie: IdentityCookie,
     @Inject(IdTokenCookie) private readonly idTokens: IdTokenCookie,
+    @Inject(SelectionCookie) private readonly selections: SelectionCookie,
     @Inject(EndedLogins) private readonly ended: EndedLogins,
     @Inject(Clock) private readonly clock: Clock,
     @Inject(Deadlines) private readonly deadlines: Deadlines,
@@ -165,11 +167,12 @@ export class LoginService {
   ): Promise<FoundIdentity> {
     const mode = this.#settings.session.includes('host') ? 'host' : 'cookie';
     // Read before: Passport's `logIn` replaces `request.user`. A `form_post` from another site brings no cookie with `SameSite=Lax`.
-    const replaced = [...former, ...formerOf(await this.reader.readAll(http), tenant.key)];
+    const kept = await this.reader.readAll(http);
     await (mode === 'host' ? storeIdentity(identity) : this.cookie.write(http, tenant, identity));
     // After the identity was stored: a login that fails leaves no ID token.
     await this.idTokens.write(http, tenant, identity, idToken);
-    await this.ended.endAll(replaced, personOf(identity));
+    this.selections.clearOfAnother(http, identity, kept, former);
+    await this.ended.endAll([...former, ...formerOf(kept, tenant.key)], personOf(identity));
     return { identity, tenant, mode };
   }
 

@@ -1,30 +1,21 @@
 import { Inject, Injectable } from '@nestjs/common';
-import * as v from 'valibot';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { isSecure, OwnCookies } from '../browser/cookies.js';
 import type { HttpContext } from '../browser/http-context.js';
+import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../config/check-options.js';
-import { personOf, type FoundIdentity } from './identity.js';
+import { personOf, type FormerIdentity, type FoundIdentity, type KeptIdentity } from './identity.js';
 
 /** Longest value of the cookie, in bytes. */
 const MAX_BYTES = 500;
 
 const MAX_SELECTIONS = 20;
 
-/** Whose selections they are, by {@link personOf}; then pairs of an event and the exhibitor chosen for it, the newest last. */
-const selectionCookie = v.pipe(
-  v.string(),
-  v.maxLength(MAX_BYTES),
-  v.transform((encoded) => Buffer.from(encoded, 'base64url').toString()),
-  v.parseJson(),
-  v.tuple([v.string(), v.array(v.tuple([v.string(), v.string()]))]),
-);
-
-type Selections = v.InferOutput<typeof selectionCookie>[1];
+type Selection = [tenant: string, event: string, exhibitor: string];
 
 /**
- * The exhibitors that a user has chosen, by event, in a cookie of their own. It is not sealed: each request checks a choice against
- * the user's own exhibitors.
+ * The exhibitors that a user has chosen, by tenant and event, in a cookie of their own: a list in base64url JSON, the newest last. It is
+ * not sealed: each request checks a choice against the user's own exhibitors.
  */
 @Injectable()
 export class SelectionCookie {
@@ -37,8 +28,9 @@ export class SelectionCookie {
   }
 
   /** Id of the exhibitor that the user has chosen for an event. */
-  read(http: HttpContext, session: FoundIdentity, eventId: string): string | undefined {
-    return this.#selections(http, session).find(([event]) => event === eventId)?.[1];
+  read(http: HttpContext, { tenant, mode }: FoundIdentity, eventId: string): string | undefined {
+    const isOfEvent = isAbout(tenant.key, eventId);
+    return mode === 'bearer' ? undefined : this.#selections(http, isSecureHost(tenant)).find(isOfEvent)?.[2];
   }
 
   /**
@@ -46,49 +38,90 @@ export class SelectionCookie {
    *
    * @throws {ExhibitorError} `invalid_argument` with a bearer token, and for an id that fits no cookie
    */
-  write(http: HttpContext, session: FoundIdentity, eventId: string, exhibitorId: string | undefined): void {
-    if (session.mode === 'bearer') {
+  write(http: HttpContext, { tenant, mode }: FoundIdentity, eventId: string, exhibitorId?: string): void {
+    if (mode === 'bearer') {
       throw new ExhibitorError(
         'invalid_argument',
         "a selection cannot be stored with session 'bearer': send exhibitorId with each request",
       );
     }
-    const selections = this.#selections(http, session).filter(([event]) => event !== eventId);
-    if (exhibitorId !== undefined) {
-      selections.push([eventId, exhibitorId]);
-    }
-    const attributes = { secure: isSecureHost(session) };
-    if (selections.length === 0) {
-      this.#cookies.clear(http, 'selection', attributes);
+    const secure = isSecureHost(tenant);
+    const isOfEvent = isAbout(tenant.key, eventId);
+    const others = this.#selections(http, secure).filter((one) => !isOfEvent(one));
+    const chosen: Selection[] = exhibitorId === undefined ? [] : [[tenant.key, eventId, exhibitorId]];
+    const encoded = newestThatFit([...others, ...chosen]);
+    if (encoded !== undefined) {
+      this.#cookies.set(http, 'selection', encoded, { secure }, this.#ttl);
+    } else if (exhibitorId === undefined) {
+      this.#cookies.clear(http, 'selection', { secure });
     } else {
-      const encoded = encodeToFit(session, selections.slice(-MAX_SELECTIONS));
-      this.#cookies.set(http, 'selection', encoded, attributes, this.#ttl);
+      throw new ExhibitorError('invalid_argument', 'exhibitorId: is too long to be kept in a cookie', {
+        tenant: tenant.key,
+      });
+    }
+  }
+
+  /**
+   * Removes what another person has chosen in a browser in which this one has logged in.
+   *
+   * @param kept identities that the request carries
+   * @param former those when the login began: a `form_post` from another site brings no cookie
+   */
+  clearOfAnother(
+    http: HttpContext,
+    identity: ExhibitorIdentity,
+    kept: readonly KeptIdentity[],
+    former: readonly FormerIdentity[],
+  ): void {
+    const isSame =
+      kept.some(
+        ({ identity: { issuer, subject } }) => issuer === identity.issuer && subject === identity.subject,
+      ) || former.some(({ person }) => person === personOf(identity));
+    if (isSame) {
+      return;
+    }
+    this.#cookies.clearAll(http, 'selection');
+    if (former.length > 0) {
+      this.#cookies.clear(http, 'selection', { secure: isSecure(identity.redirectUri) });
     }
   }
 
   /** Anything that is not ours counts as none chosen. */
-  #selections(http: HttpContext, session: FoundIdentity): Selections {
-    const sent = this.#cookies.read(http, 'selection', isSecureHost(session));
-    if (sent === undefined || session.mode === 'bearer') {
-      return [];
+  #selections(http: HttpContext, secure: boolean): Selection[] {
+    const sent = this.#cookies.read(http, 'selection', secure);
+    return sent === undefined || sent.length > MAX_BYTES ? [] : parseSelections(sent);
+  }
+}
+
+const isAbout =
+  (tenantKey: string, eventId: string) =>
+  ([tenant, event]: Selection): boolean =>
+    tenant === tenantKey && event === eventId;
+
+function parseSelections(encoded: string): Selection[] {
+  try {
+    const list: unknown = JSON.parse(Buffer.from(encoded, 'base64url').toString());
+    return Array.isArray(list) && list.every(isSelection) ? list : [];
+  } catch {
+    return [];
+  }
+}
+
+function isSelection(value: unknown): value is Selection {
+  return Array.isArray(value) && value.length === 3 && value.every((one) => typeof one === 'string');
+}
+
+/** `undefined` where not even the newest fits, and for none. */
+function newestThatFit(selections: readonly Selection[]): string | undefined {
+  for (let count = Math.min(selections.length, MAX_SELECTIONS); count > 0; count -= 1) {
+    const encoded = Buffer.from(JSON.stringify(selections.slice(-count))).toString('base64url');
+    if (encoded.length <= MAX_BYTES) {
+      return encoded;
     }
-    const { success, output } = v.safeParse(selectionCookie, sent);
-    return success && output[0] === personOf(session.identity) ? output[1] : [];
   }
+  return undefined;
 }
 
-/** Without the oldest that do not fit. */
-function encodeToFit(session: FoundIdentity, selections: Selections): string {
-  if (selections.length === 0) {
-    throw new ExhibitorError('invalid_argument', 'exhibitorId: is too long to be kept in a cookie', {
-      tenant: session.tenant.key,
-    });
-  }
-  const json = JSON.stringify([personOf(session.identity), selections]);
-  const encoded = Buffer.from(json).toString('base64url');
-  return encoded.length <= MAX_BYTES ? encoded : encodeToFit(session, selections.slice(1));
-}
-
-function isSecureHost({ tenant }: FoundIdentity): boolean {
-  return isSecure(tenant.login?.redirectUri);
+function isSecureHost({ login }: FoundIdentity['tenant']): boolean {
+  return isSecure(login?.redirectUri);
 }
