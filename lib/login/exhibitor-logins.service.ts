@@ -1,8 +1,17 @@
+import type { IncomingMessage } from 'node:http';
 import { Inject, Injectable } from '@nestjs/common';
+import { HttpAdapterHost } from '@nestjs/core';
 import { ConfigurationError } from '../errors/configuration.error.js';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
+import { isExhibitorError } from '../errors/is-exhibitor-error.js';
+import { isCrossSiteRequest } from '../browser/fetch-metadata.js';
+import { HttpContext } from '../browser/http-context.js';
+import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
+import type { ExhibitorRequest } from '../model/exhibitor-request.interface.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../config/check-options.js';
+import type { ExhibitorSettings } from '../config/exhibitor-settings.js';
 import { EndedLogins } from './ended-logins.service.js';
+import { IdentityReader } from './identity-reader.service.js';
 import { TenantRegistry } from '../config/tenant-registry.service.js';
 import { loginOf } from '../config/tenant.js';
 import { Clock } from '../call/clock.js';
@@ -10,31 +19,30 @@ import { Clock } from '../call/clock.js';
 /** One login, by the id of its identity; or every login of a user so far. */
 export type LoginsToEnd = { id: string } | { tenant: string; subject: string };
 
-/**
- * Ends logins by code: of a stolen account, or of a user who lost the right to log in. With `store` in all processes, else in this
- * one. Bearer tokens are not affected.
- *
- * @example
- * await this.logins.end({ tenant: 'acme', subject: user.subject });
- */
+/** Ends logins by code, and says who a request is where no guard runs. */
 @Injectable()
 export class ExhibitorLogins {
-  readonly #hearsProvider: boolean;
+  readonly #settings: ExhibitorSettings;
 
   /** @internal */
   constructor(
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
     @Inject(TenantRegistry) private readonly tenants: TenantRegistry,
     @Inject(EndedLogins) private readonly ended: EndedLogins,
+    @Inject(IdentityReader) private readonly reader: IdentityReader,
     @Inject(Clock) private readonly clock: Clock,
+    @Inject(HttpAdapterHost) private readonly adapterHost: HttpAdapterHost,
   ) {
-    this.#hearsProvider = settings.logoutCheck.provider;
+    this.#settings = settings;
   }
 
   /**
-   * Ends one login by the `id` of its identity, or all logins of a user at this tenant that began until now, by the clock of this host
+   * Ends logins of a stolen account, or of a user who lost the right to log in: one by the `id` of its identity, or all logins of a user at this tenant that began until now, by the clock of this host
    * (their start is by that of the provider). The user can log in again: `login.authorize` decides about that. A `subject` is looked for
-   * only with `logoutCheck: { provider: true }`.
+   * only with `logoutCheck: { provider: true }`. With `store` in all processes, else in this one. Bearer tokens are not affected.
+   *
+   * @example
+   * await this.logins.end({ tenant: 'acme', subject: user.subject });
    *
    * @throws {ExhibitorError} `invalid_argument` without an id, or a subject; `unknown_tenant`; `configuration_invalid` for a subject
    * without `logoutCheck.provider`, or of a tenant without `login`; `service_unavailable` where the `store` did not take the end of a
@@ -46,7 +54,7 @@ export class ExhibitorLogins {
       return;
     }
     const subject = requireText('subject', logins.subject);
-    if (!this.#hearsProvider) {
+    if (!this.#settings.logoutCheck.provider) {
       throw new ConfigurationError([
         { path: 'logoutCheck.provider', expected: 'must be true to end the logins of a subject' },
       ]);
@@ -61,6 +69,45 @@ export class ExhibitorLogins {
       });
     }
   }
+  /**
+   * Who a request is, outside of guards: the handshake of a WebSocket, a middleware. By cookie, `request.user` or bearer token, as
+   * `session` says; `undefined` for nobody, also where a bearer token is refused. A handshake (with the header `Upgrade`) is nobody's
+   * where its `Origin` is neither that of `redirectUri` (without it, the host of the request) nor one of `trustedOrigins`: browsers send
+   * cookies with handshakes of any page. The answer holds for now: ask again where a connection lasts. Sets no cookie, so that the
+   * identity is not renewed, and not `request.user`.
+   *
+   * @param options `tenant`: key of the tenant; required with several
+   * @throws {ExhibitorError} `tenant_required`, `unknown_tenant`; `service_unavailable` or `deadline_exceeded` where what it needs is slow
+   * or down: the tenant source, and for a new bearer token keys, userinfo and `authorize`
+   * @example
+   * handleConnection(client: WebSocket, request: IncomingMessage) { const identity = await this.logins.identify(request); … }
+   */
+  async identify(
+    request: ExhibitorRequest | IncomingMessage,
+    options: { tenant?: string } = {},
+  ): Promise<ExhibitorIdentity | undefined> {
+    const { key, login } = await this.tenants.resolve(options.tenant);
+    const http = new HttpContext(readOnly(request), undefined, this.adapterHost.httpAdapter);
+    const isHandshake = http.header('upgrade') !== undefined;
+    if (isHandshake && isCrossSiteRequest(http, login?.redirectUri, this.#settings.trustedOrigins)) {
+      return undefined;
+    }
+    try {
+      return (await this.reader.read(http, key))?.identity;
+    } catch (error) {
+      if (isExhibitorError(error) && error.code === 'login_failed') {
+        return undefined;
+      }
+      throw error;
+    }
+  }
+}
+
+/** What tells who a request is. A copy, since a user of the host who does not count is removed from it. */
+function readOnly(request: ExhibitorRequest | IncomingMessage): ExhibitorRequest {
+  const { method = 'GET', url = '/', headers } = request;
+  const user = 'user' in request ? request.user : undefined;
+  return { method, url, headers, user, params: {}, query: {} };
 }
 
 /** The ends of users and sessions are recorded beside the ids, under names that begin with `[`. Ended as an id, one would lose its time. */

@@ -1,9 +1,12 @@
+import { IncomingMessage } from 'node:http';
+import { Socket } from 'node:net';
 import { createHash, randomBytes, randomUUID } from 'node:crypto';
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { decodeJwt, SignJWT, UnsecuredJWT, type JWTPayload } from 'jose';
 import {
+  ExhibitorLogins,
   TenantRegistry,
   TokenValidator,
   type ExhibitorIdentity,
@@ -53,6 +56,10 @@ async function start(own: Options = () => ({}), kind?: HostKind): Promise<Host> 
   hosts.push(host);
   return host;
 }
+
+/** A request that no guard sees. */
+const requestWith = (headers: Record<string, string>): IncomingMessage =>
+  Object.assign(new IncomingMessage(new Socket()), { headers });
 
 const withBoth: Options = () => ({ session: ['cookie', 'bearer'], secrets: [COOKIE_SECRET] });
 
@@ -153,6 +160,30 @@ describe("session: 'bearer'", () => {
     const mine = await visit(host, '/events/world-2026/mine', token);
     expect(bodyOf<unknown[]>(mine)).toHaveLength(3);
     expect(mine.headers.get('cache-control')).toBe('private, no-store');
+  });
+
+  it('says who a request is outside of guards: a refused token is nobody', async () => {
+    const identify = (authorization: string, upgrade = {}) =>
+      host.app.get(ExhibitorLogins).identify(requestWith({ authorization, ...upgrade }));
+    const token = await mint();
+    expect(await identify(`Bearer ${token}`)).toMatchObject({
+      subject: 'sam.several',
+      clientId: 'portal-spa',
+    });
+    const expired = await door.mint({ iat: undefined, exp: now() - 60 });
+    for (const refused of [
+      '',
+      'Bearer',
+      'Bearer x',
+      `Bearer ${token}x`,
+      `Bearer ${expired}`,
+      `Basic ${token}`,
+    ]) {
+      expect([refused, await identify(refused)]).toEqual([refused, undefined]);
+    }
+    const upgrade = 'websocket';
+    expect(await identify(`Bearer ${token}`, { upgrade })).toBeDefined();
+    expect(await identify(`Bearer ${token}`, { upgrade, origin: 'https://evil.example' })).toBeUndefined();
   });
 
   it('never sends the token of the user to the REST API', async () => {

@@ -42,6 +42,7 @@ const NEST = {
   microservices: ['microservices-module'],
   'platform-express': [],
   'platform-fastify': [],
+  'platform-socket.io': [],
   'platform-ws': [],
   testing: [],
   websockets: ['internal', 'socket-module'],

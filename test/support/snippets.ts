@@ -9,11 +9,13 @@ export async function loadSnippets<T>(page: string, ...names: string[]): Promise
     for (const [path, code] of filesOf(`docs/${page}`)) {
       writeFileSync(join(folder, basename(path)), code);
     }
-    const loaded = names.map(async (name) => {
+    const loaded: object[] = [];
+    for (const name of names) {
       writeFileSync(join(folder, `${name}.ts`), namedSnippets(`docs/${page}`, name)[0]);
-      return (await import(join(folder, `${name}.ts`))) as object;
-    });
-    return Object.assign({}, ...(await Promise.all(loaded))) as T;
+      // One after the other: Jest cannot link two modules at once that import the same file.
+      loaded.push((await import(join(folder, `${name}.ts`))) as object);
+    }
+    return Object.assign({}, ...loaded) as T;
   } finally {
     rmSync(folder, { recursive: true });
   }
