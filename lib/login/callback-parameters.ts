@@ -85,3 +85,14 @@ export function withoutState(http: HttpContext): Refusal | undefined {
   const detail = http.isUnreadForm ? UNREAD_FORM : 'it has no state, or a parameter more than once';
   return { reason: 'state', detail, received: error === null ? undefined : `error ${error}` };
 }
+
+/** Causes: the login route is on another host than `redirectUri`, or the user changed the browser. */
+export const NO_COOKIE =
+  'no login cookie; the login was finished before, has expired, or started on another host or in another browser';
+
+/** Why a callback is refused whose `state` opens, but which has no proof of its browser. */
+export const WITHOUT_COOKIE: Refusal = {
+  reason: 'state',
+  option: 'login.redirectUri',
+  detail: `it brought ${NO_COOKIE}`,
+};

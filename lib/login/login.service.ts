@@ -28,7 +28,13 @@ import { browserLoginOf, type Tenant } from '../config/tenant.js';
 import { Clock } from '../call/clock.js';
 import { Deadlines } from '../call/deadline.js';
 import { authorizationUrl, checkLoginParameters } from './authorization-request.js';
-import { readCallback, withoutState, type CallbackParameters } from './callback-parameters.js';
+import {
+  NO_COOKIE,
+  readCallback,
+  WITHOUT_COOKIE,
+  withoutState,
+  type CallbackParameters,
+} from './callback-parameters.js';
 import { CallbackVerifier } from './callback-verifier.service.js';
 import { safeReturnTo } from './return-to.js';
 import {
@@ -43,10 +49,6 @@ import {
 const ADVICE = 'this login was finished before or has expired: start the login again';
 
 const NOT_STARTED = `this response belongs to no started login: ${ADVICE}`;
-
-/** Causes: the login route is on another host than `redirectUri`, or the user changed the browser. */
-const NO_COOKIE =
-  'no login cookie; the login was finished before, has expired, or started on another host or in another browser';
 
 export interface LoginTarget {
   eventId: string | undefined;
@@ -200,7 +202,10 @@ export class LoginService {
     }
     const secrets = this.#started.secretsOf(http, login);
     if (secrets === undefined) {
-      throw await this.#withoutCookie(login);
+      // That of a login that was finished is gone: a reload or the back button.
+      throw (await this.states.isSpent(login.id))
+        ? new LoginFailedError('state', ADVICE)
+        : this.#refuse(key, WITHOUT_COOKIE, `the browser sent ${NO_COOKIE}: start the login again`);
     }
     const tenant = await this.tenants.get(key);
     // The options of the tenant may have changed since the start. A login of another host that shares `secrets` is refused too:
@@ -221,16 +226,6 @@ export class LoginService {
       throw this.#refuse(key, misfit, NOT_STARTED);
     }
     return { started: { ...login, ...secrets }, parameters, tenant };
-  }
-
-  /** That of a login that was finished is gone: a reload or the back button. */
-  async #withoutCookie({ id, tenant }: OpenedLogin): Promise<LoginFailedError> {
-    if (await this.states.isSpent(id)) {
-      return new LoginFailedError('state', ADVICE);
-    }
-    const detail = `it brought ${NO_COOKIE}`;
-    const refusal: Refusal = { reason: 'state', option: 'login.redirectUri', detail };
-    return this.#refuse(tenant, refusal, `the browser sent ${NO_COOKIE}: start the login again`);
   }
 
   /** Anybody can send a browser to the callback. */
