@@ -115,6 +115,20 @@ function codeOfStatus(status: number): ExhibitorErrorCode | undefined {
   return status === 408 || status >= 500 ? 'service_unavailable' : undefined;
 }
 
+/** How a request failed, in the words of an operator's line; from a fixed set. */
+export function wordsOf(outcome: Outcome): string {
+  if (outcome.kind === 'answered') {
+    return `status ${outcome.status}`;
+  }
+  if (outcome.why === 'malformed') {
+    return 'unusable reply';
+  }
+  if (outcome.status !== undefined) {
+    return 'no whole reply';
+  }
+  return outcome.why === 'unreached' ? 'no connection' : 'no reply';
+}
+
 export function describeOutcome(outcome: Outcome): string {
   if (outcome.kind === 'failed') {
     return outcome.message;

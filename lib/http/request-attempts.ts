@@ -1,6 +1,6 @@
 import { publish } from '../call/channels.js';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
-import { addressProblem, partnerProblem } from '../config/problems/address-problems.js';
+import { addressProblem, circuitLine, partnerProblem } from '../config/problems/address-problems.js';
 import type { ProblemLog } from '../config/problems/problem-log.service.js';
 import type { Tenant } from '../config/tenant.js';
 import type { Clock } from '../call/clock.js';
@@ -14,9 +14,10 @@ import {
   failedAs,
   isFinal,
   isUnanswered,
+  wordsOf,
   type Outcome,
 } from './outcome.js';
-import type { Operation, TransportReply, TransportRequest } from './transport-request.interface.js';
+import type { TransportReply, TransportRequest } from './transport-request.interface.js';
 import type { AxiosClient } from './wire/axios-client.js';
 import type { OutgoingRequest } from './wire/http-client.js';
 import { requestHeaders } from './wire/request-headers.js';
@@ -28,9 +29,6 @@ export interface RequestTools {
   limits: RequestLimits;
   log: ProblemLog;
 }
-
-/** Largest token, userinfo, metadata or key reply in bytes. */
-const LARGEST_SMALL_REPLY = 256 * 1024;
 
 /**
  * Where the call's own deadline ends an attempt, that is a failure of the partner only if the request had this share of
@@ -105,7 +103,7 @@ export class RequestAttempts {
       }
       this.#tellCircuit(outcome);
       if (failedAs('over', outcome)) {
-        throw this.#over(outcome.status);
+        throw this.#over(outcome);
       }
       return outcome;
     } finally {
@@ -123,7 +121,7 @@ export class RequestAttempts {
         this.deadline.isFailed = true;
       }
       const message = 'not sent: the service cannot be reached, or too many wait';
-      this.tools.log.report(this.tenant, partnerProblem(this.request.operation, message));
+      this.#report('not sent', message);
       throw new ExhibitorError('service_unavailable', message, {
         tenant: this.tenant.key,
         attempts: this.deadline.sent,
@@ -134,7 +132,7 @@ export class RequestAttempts {
 
   async #send({ onNewConnection }: { onNewConnection: boolean }): Promise<Outcome> {
     const { clock, client, dispatcher, limits } = this.tools;
-    const { method, url, operation } = this.request;
+    const { method, url } = this.request;
     // The body is created in its slot, so that it is not old when it is sent.
     const body = typeof this.request.body === 'function' ? await this.request.body() : this.request.body;
     // The call may have ended in the turn in which the slot was granted.
@@ -148,7 +146,7 @@ export class RequestAttempts {
       body,
       // A request that is sent once has the whole deadline; others leave time for the next attempt.
       timeout: this.#isOnce ? undefined : this.#attemptTimeout,
-      replyLimit: replyLimit(operation, limits.http.maxResponseBytes),
+      replyLimit: limits.largestReply,
       onNewConnection,
       dispatcher,
     };
@@ -166,26 +164,39 @@ export class RequestAttempts {
   }
 
   #tellCircuit(outcome: Outcome): void {
-    const { clock, limits } = this.tools;
+    const { clock, limits, log } = this.tools;
+    const { circuit, origin } = limits;
+    const { operation } = this.request;
     const { status, sentAt } = outcome;
     const now = clock.now();
+    const line = (isOpen: boolean): string => circuitLine(operation, this.tenant.key, origin, isOpen);
     if (status !== undefined) {
-      limits.circuit.replied(now);
+      circuit.replied(now);
+      if (circuit.isTold) {
+        circuit.isTold = false;
+        log.info(line(false));
+      }
     } else if (sentAt !== undefined) {
       const hadTime = this.deadline.isTimeUp && now - sentAt >= this.#attemptTimeout * MOST_OF_TIME;
-      if (isUnanswered(outcome, this.request.operation, hadTime)) {
-        limits.circuit.unanswered(sentAt, now);
+      const isOpened = isUnanswered(outcome, operation, hadTime) && circuit.unanswered(sentAt, now);
+      if (isOpened && !circuit.isTold) {
+        circuit.isTold = log.warn(line(true), line(true));
       }
     }
   }
 
-  #over(status?: number): ExhibitorError {
+  #over(outcome?: Outcome): ExhibitorError {
     const { key: tenant } = this.tenant;
+    const status = outcome?.status;
     const error = this.deadline.failure({ tenant, attempts: this.deadline.sent, status });
     if (error.code === 'deadline_exceeded') {
-      this.tools.log.report(this.tenant, partnerProblem(this.request.operation, error.message));
+      this.#report(outcome === undefined ? 'not sent in time' : wordsOf(outcome), error.message);
     }
     return error;
+  }
+
+  #report(how: string, message: string, problem = partnerProblem(this.request.operation, message)): void {
+    this.tools.log.partnerFailed(this.tenant, this.request.operation, how, problem);
   }
 
   /** The error after the last attempt. Tells operators as well what failed, and where they may have to mend an address. */
@@ -207,9 +218,12 @@ export class RequestAttempts {
     const { operation, url } = this.request;
     const isFailed = outcome.kind === 'failed';
     const problem = isFailed ? addressProblem(tenant, { operation, url, ...outcome }) : undefined;
-    // A limit of the process is one problem of all tenants.
-    const suspected = isFailed && outcome.suspect === 'process' ? undefined : tenant;
-    log.report(suspected, problem ?? partnerProblem(operation, message));
+    if (isFailed && outcome.suspect === 'process') {
+      // One problem of all tenants.
+      log.report(undefined, problem ?? partnerProblem(operation, message));
+    } else {
+      this.#report(wordsOf(outcome), message, problem);
+    }
     return new ExhibitorError(code, message, details);
   }
 
@@ -230,11 +244,4 @@ export class RequestAttempts {
 function retryAfterOf(outcome: Outcome, epochMs: number): number | undefined {
   const { 'retry-after': value, date } = outcome.kind === 'answered' ? outcome.headers : {};
   return parseRetryAfter(value, parseDate(date) || epochMs);
-}
-
-/** Largest accepted reply in bytes, compressed and decompressed. */
-function replyLimit(operation: Operation, maxResponseBytes: number): number {
-  return operation === 'list' || operation === 'lookup'
-    ? maxResponseBytes
-    : Math.min(LARGEST_SMALL_REPLY, maxResponseBytes);
 }

@@ -1,13 +1,17 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
-import { createServer as createHttp, type IncomingMessage } from 'node:http';
+import { createServer as createHttp, type IncomingMessage, type ServerResponse } from 'node:http';
 import { createServer as createHttps } from 'node:https';
 import { connect, createServer, type Server, type Socket } from 'node:net';
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { NestFactory } from '@nestjs/core';
+import { firstValueFrom } from 'rxjs';
 import { Client, errors, type Dispatcher } from 'undici';
-import { ExhibitorModule, TokenService, type HttpOptions } from '../../lib/index.js';
+import { Clock } from '../../lib/call/clock.js';
+import { PartnerFailures } from '../../lib/config/problems/partner-failures.js';
+import { ExhibitorModule, ExhibitorsService, TokenService, type HttpOptions } from '../../lib/index.js';
+import { clockOf } from '../support/clock.js';
 import { useClosing } from '../support/lifetimes.js';
 import { OperatorLines } from '../support/operator-lines.js';
 import { describeWith, says } from '../support/programs.js';
@@ -253,5 +257,81 @@ describe('a connection that this machine does not make', () => {
       expect(lines.all).toEqual([expect.stringMatching(line)]);
       await expect(tokens.getToken()).resolves.toMatchObject({ accessToken: 'a' });
     });
+  });
+});
+
+describe('a partner that fails', () => {
+  /** A service that gives tokens, and does this with other connections or requests. */
+  async function failing(fail: (response: ServerResponse) => void): Promise<string> {
+    const server = await startServer((request, response) =>
+      request.url === '/connect/token' ? sendJson(response, TOKEN) : fail(response),
+    );
+    return ending(server).url;
+  }
+  const close = (response: ServerResponse) => void response.destroy();
+  const continued = (response: ServerResponse) => void response.socket?.end('HTTP/1.1 100 Continue\r\n\r\n');
+  const unavailable = (response: ServerResponse) => sendJson(response, {}, 503);
+  const silent = () => undefined;
+
+  it.each<[string, (response: ServerResponse) => void, how: string]>([
+    ['closes connections', close, 'no reply'],
+    ['sends nothing but 100', continued, 'no reply'],
+    ['answers 503', unavailable, 'status 503'],
+    ['is silent', silent, 'no reply'],
+  ])('is told at once, and as one line for the rest of the minute: %s', async (_what, fail, how) => {
+    const tenant = tenantAt(await failing(fail), { attempts: 1, attemptTimeout: 200 });
+    const imports = ExhibitorModule.forRoot({ tenants: { acme: tenant } });
+    const context = await NestFactory.createApplicationContext(imports, { logger: lines });
+    const exhibitors = context.get<ExhibitorsService>(ExhibitorsService);
+    const lists = (count: number) =>
+      Promise.allSettled(
+        Array.from({ length: count }, () =>
+          firstValueFrom(exhibitors.list('world-2026', { tenant: 'acme' })),
+        ),
+      );
+    await lists(1);
+    expect(lines.all).toEqual([expect.stringMatching(/^tenants\.acme: list: the service /)]);
+    await lists(7);
+    expect(lines.all).toHaveLength(1);
+    await context.close();
+    expect(lines.warnings.slice(1)).toEqual([`list of acme: 7 failed in the last minute: ${how} (7)`]);
+  });
+
+  it('is told when its circuit opens, and when it closes', async () => {
+    let fail = close;
+    const tenant = tenantAt(await failing((response) => fail(response)), { attempts: 1 });
+    const imports = ExhibitorModule.forRoot({ tenants: { acme: tenant } });
+    const context = closing(await NestFactory.createApplicationContext(imports, { logger: lines }));
+    const exhibitors = context.get<ExhibitorsService>(ExhibitorsService);
+    const list = () => firstValueFrom(exhibitors.list('world-2026', { tenant: 'acme' }));
+    const origin = tenant.baseUrl;
+    await Promise.allSettled(Array.from({ length: 60 }, list));
+    expect(lines.warnings.slice(1)).toEqual([
+      `list of acme: the circuit is open: many requests in a row to ${origin} had no reply, so that none is sent for a while`,
+    ]);
+    fail = unavailable;
+    clockOf(context).skip(60_000);
+    await Promise.allSettled([list()]);
+    expect(lines.notes).toEqual([`list of acme: the circuit is closed: ${origin} replies again`]);
+  });
+
+  it('has the line of its minute at the end, the most frequent kind first', () => {
+    jest.useFakeTimers();
+    const written: string[] = [];
+    const failures = new PartnerFailures(new Clock(), (line) => void written.push(line));
+    const lookups = ['status 503', 'no reply', 'status 503', 'status 503'];
+    expect(lookups.map((how) => failures.isFirst('lookup of acme', how))).toEqual([
+      true,
+      false,
+      false,
+      false,
+    ]);
+    expect(failures.isFirst('lookup of globex', 'no reply')).toBe(true);
+    jest.advanceTimersByTime(60_000);
+    jest.useRealTimers();
+    expect(written).toEqual(['lookup of acme: 3 failed in the last minute: status 503 (2), no reply (1)']);
+    expect(failures.isFirst('lookup of acme', 'no reply')).toBe(true);
+    failures.close();
+    expect(written).toHaveLength(1);
   });
 });

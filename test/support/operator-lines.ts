@@ -4,13 +4,19 @@ import type { LoggerService } from '@nestjs/common';
 export class OperatorLines implements LoggerService {
   readonly errors: string[] = [];
   readonly warnings: string[] = [];
+  /** Of the package, since the host writes more. */
+  readonly notes: string[] = [];
 
   /** Errors and warnings. */
   get all(): string[] {
     return [...this.errors, ...this.warnings];
   }
 
-  log(): void {}
+  log(line: unknown, context?: unknown): void {
+    if (context === 'nestjs-exhibitor') {
+      this.notes.push(String(line));
+    }
+  }
 
   warn(line: unknown): void {
     this.warnings.push(String(line));
@@ -27,5 +33,6 @@ export class OperatorLines implements LoggerService {
   clear(): void {
     this.errors.length = 0;
     this.warnings.length = 0;
+    this.notes.length = 0;
   }
 }

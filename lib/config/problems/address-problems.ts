@@ -63,6 +63,14 @@ export function partnerProblem(operation: string, message: string): Problem {
   };
 }
 
+/** A circuit opened, or closed again. */
+export function circuitLine(operation: string, tenant: string, origin: string, isOpen: boolean): string {
+  const state = isOpen
+    ? `open: many requests in a row to ${origin} had no reply, so that none is sent for a while`
+    : `closed: ${origin} replies again`;
+  return `${operation} of ${untrustedText(tenant)}: the circuit is ${state}`;
+}
+
 /** The option that says where the reply of an operation is read. */
 export function addressOption(tenant: EndpointPaths, operation: string): string {
   switch (operation) {

@@ -1,4 +1,4 @@
-import { Inject, Injectable, Logger } from '@nestjs/common';
+import { Inject, Injectable, Logger, type OnApplicationShutdown } from '@nestjs/common';
 import { ConfigurationError } from '../../errors/configuration.error.js';
 import { HTTP_STATUS_BY_CODE, type ExhibitorErrorCode } from '../../errors/error-codes.js';
 import { ExhibitorError, type ExhibitorErrorDetails } from '../../errors/exhibitor.error.js';
@@ -8,6 +8,7 @@ import { CHECKED_OPTIONS, type CheckedOptions } from '../check-options.js';
 import { Clock } from '../../call/clock.js';
 import { createCache, type ExpiringCache } from '../../call/expiring-cache.js';
 import { errorName, firstFrame, stackText } from './host-problems.js';
+import { PartnerFailures } from './partner-failures.js';
 import type { Problem, Refusal } from './problem.interface.js';
 
 const LOGGER = new Logger('nestjs-exhibitor');
@@ -42,10 +43,11 @@ interface ReportedTenant {
  * });
  */
 @Injectable()
-export class ProblemLog {
+export class ProblemLog implements OnApplicationShutdown {
   /** {@link Clock.now} of the last line of each cause. */
   readonly #loggedAt: ExpiringCache<number>;
   readonly #pathOf: CheckedOptions['pathOf'];
+  readonly #failures: PartnerFailures;
 
   constructor(
     @Inject(CHECKED_OPTIONS) { pathOf }: Pick<CheckedOptions, 'pathOf'>,
@@ -53,6 +55,7 @@ export class ProblemLog {
   ) {
     this.#pathOf = pathOf;
     this.#loggedAt = createCache(clock, { max: MAX_CAUSES });
+    this.#failures = new PartnerFailures(clock, (line) => LOGGER.warn(line));
   }
 
   /** Logs the problem, unless this cause of this tenant was logged within the last minute. Without tenant: of any of several. */
@@ -72,6 +75,23 @@ export class ProblemLog {
     } else {
       this.error(line, ofTenant);
     }
+  }
+
+  /**
+   * Logs that a request to a partner failed: the first of a minute at once, the others as one line at its end. A problem with an option
+   * to look at is logged as any other.
+   *
+   * @param how from a fixed set: `status 503`
+   */
+  partnerFailed(tenant: ReportedTenant, operation: string, how: string, problem: Problem): void {
+    const isFirst = this.#failures.isFirst(`${operation} of ${untrustedText(tenant.key)}`, how);
+    if (isFirst || problem.options.length > 0) {
+      this.report(tenant, problem);
+    }
+  }
+
+  onApplicationShutdown(): void {
+    this.#failures.close();
   }
 
   /**

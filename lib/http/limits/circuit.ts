@@ -10,6 +10,8 @@ const PAUSE = 5_000;
 export class Circuit {
   #inARow = 0;
   #openUntil = 0;
+  /** An operator was told that it opened, and not yet that it closed. */
+  isTold = false;
   /** Only requests that were sent since count: since the last reply, or the end of the last pause. */
   #countsFrom = 0;
 
@@ -25,16 +27,18 @@ export class Circuit {
     this.#countsFrom = now;
   }
 
-  /** A request ended without a reply. */
-  unanswered(sentAt: number, now: number): void {
+  /** A request ended without a reply. Answers whether that opened the circuit. */
+  unanswered(sentAt: number, now: number): boolean {
     if (sentAt < this.#countsFrom) {
-      return;
+      return false;
     }
     this.#inARow += 1;
-    if (this.#inARow === WITHOUT_REPLY) {
-      this.#inARow = 0;
-      this.#openUntil = now + PAUSE;
-      this.#countsFrom = this.#openUntil;
+    if (this.#inARow < WITHOUT_REPLY) {
+      return false;
     }
+    this.#inARow = 0;
+    this.#openUntil = now + PAUSE;
+    this.#countsFrom = this.#openUntil;
+    return true;
   }
 }

@@ -20,6 +20,9 @@ const QUEUE_FULL = { retryAfterMs: 1_000 };
  */
 const MOST = 10_000;
 
+/** Largest token, userinfo, metadata or key reply in bytes. */
+const LARGEST_SMALL_REPLY = 256 * 1024;
+
 /** Tokens of a full bucket, of a retry, and of a success. */
 const FULL = 500;
 const RETRY = 5;
@@ -63,6 +66,14 @@ export class RequestLimits {
   ) {
     const { maxConcurrent: slots } = http;
     this.#slots = new Semaphore({ slots, waiting: slots * WAITING_PER_SLOT });
+  }
+
+  /** Largest accepted reply in bytes, compressed and decompressed. */
+  get largestReply(): number {
+    const { maxResponseBytes } = this.http;
+    return this.operation === 'list' || this.operation === 'lookup'
+      ? maxResponseBytes
+      : Math.min(LARGEST_SMALL_REPLY, maxResponseBytes);
   }
 
   /**
