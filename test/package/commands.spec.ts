@@ -47,8 +47,8 @@ describe('the command of the packed tarball', () => {
     [['sandbox', '--prot', '1'], "nestjs-exhibitor sandbox: Unknown option '--prot'\n"],
     [
       ['sandbox', '--port', '0'],
-      'nestjs-exhibitor sandbox: ExhibitorSandbox requires the optional peer dependency "oidc-provider" 9, which is not installed. ' +
-        'Install it with: npm install --save-dev oidc-provider@9\n',
+      'nestjs-exhibitor sandbox: ExhibitorSandbox requires the package "oidc-provider" 9, which is not installed. ' +
+        'Install it in this folder: npm install --save-dev oidc-provider@9\n',
     ],
   ])('says in one line why it cannot run %j, with exit code 2', async (args, message) => {
     const { code, said } = await attempt(...args);

@@ -21,6 +21,7 @@ describe('a CommonJS host on Nest 11 that installed the tarball with the lowest 
     await host.install(
       tarball,
       ...Object.entries(LOWEST).map(([name, version]) => `${name}@${version}`),
+      'oidc-provider@9.0.0',
       // Not peers. Before 11.0.3 the Fastify adapter accepts Nest 10 only.
       '@nestjs/platform-express@11.0.0',
       '@nestjs/platform-fastify@11.0.3',
@@ -57,7 +58,7 @@ describe('a CommonJS host on Nest 11 that installed the tarball with the lowest 
   it('has exactly the lowest version of each peer', () => {
     const installed = Object.keys(LOWEST).map((name) => [name, host.versionOf(name)]);
     expect(Object.fromEntries(installed)).toEqual(LOWEST);
-    expect(Object.keys(LOWEST)).toHaveLength(11);
+    expect(Object.keys(LOWEST)).toHaveLength(10);
   });
 
   it('is healthy on the lowest Terminus, with a sandbox on the lowest oidc-provider', async () => {
