@@ -9,7 +9,6 @@ import {
   type OnModuleInit,
   type Provider,
 } from '@nestjs/common';
-import { ApplicationConfig, ModulesContainer } from '@nestjs/core';
 import { ConfigurationError } from './errors/configuration.error.js';
 import { CallRunner } from './exhibitors/call-runner.service.js';
 import { ExhibitorsService } from './exhibitors/exhibitors.service.js';
@@ -20,6 +19,7 @@ import { ExhibitorExceptionFilter } from './nest/exhibitor-exception.filter.js';
 import { ExhibitorSelection } from './nest/exhibitor-selection.service.js';
 import { ExhibitorGuardServices, HAS_LOGIN_ROUTES } from './nest/guard-services.js';
 import { loginRoutes, type LoginRoutes } from './nest/login-routes.js';
+import { NestParts } from './nest/nest-parts.service.js';
 import { CallbackVerifier } from './login/callback-verifier.service.js';
 import { CodeExchange } from './login/code-exchange.service.js';
 import { LoginService } from './login/login.service.js';
@@ -29,6 +29,7 @@ import { TokenValidator } from './oidc/token-validator.service.js';
 import { UserInfo } from './oidc/user-info.service.js';
 import { CHECKED_OPTIONS, checkOptions, type CheckedOptions } from './config/check-options.js';
 import type { Exhibitor } from './model/exhibitor-request.interface.js';
+import { requireOneCopy, requirePeer } from './config/installed-packages.js';
 import type { ExhibitorModuleOptions } from './config/exhibitor-options.interface.js';
 import { bootAdvice } from './config/problems/boot-advice.js';
 import { BearerIdentities } from './login/bearer-identities.service.js';
@@ -47,6 +48,7 @@ import { Clock } from './call/clock.js';
 import { Deadlines } from './call/deadline.js';
 import { TokenEndpoint } from './tokens/token-endpoint.service.js';
 import { TokenService } from './tokens/token.service.js';
+import { AXIOS, loadAxios } from './http/wire/axios-client.js';
 import { Transport } from './http/transport.service.js';
 
 /** Registration beside the options: both of Nest's module, none of a tenant. */
@@ -75,8 +77,18 @@ type ExhibitorModuleAsyncOptions<T> = ConfigurableModuleAsyncOptions<
  */
 const FILTER_BINDING: Provider = {
   provide: Symbol('nestjs-exhibitor:filter-binding'),
-  inject: [ApplicationConfig, ExhibitorExceptionFilter],
-  useFactory: (config: ApplicationConfig, filter: ExhibitorExceptionFilter) => config.addGlobalFilter(filter),
+  inject: [NestParts, ExhibitorExceptionFilter],
+  useFactory: ({ config }: NestParts, filter: ExhibitorExceptionFilter) => config.addGlobalFilter(filter),
+};
+
+/** Refuses to start where packages are missing or there twice. Passport is loaded with the first login: too late to miss it. */
+const INSTALLATION: Provider = {
+  provide: Symbol('nestjs-exhibitor:installation'),
+  useFactory: async () => {
+    requireOneCopy();
+    await requirePeer('passport', () => import('passport'));
+    await requirePeer('@nestjs/passport', () => import('@nestjs/passport'));
+  },
 };
 
 // Always transient: with `moduleIdGeneratorAlgorithm: 'deep-hash'`, two equal registrations would become one module.
@@ -131,6 +143,9 @@ const EXPORTED: Provider[] = [
       inject: [MODULE_OPTIONS_TOKEN],
       useFactory: checkOptions,
     },
+    INSTALLATION,
+    { provide: AXIOS, useFactory: loadAxios },
+    NestParts,
     Clock,
     Deadlines,
     ProblemLog,
@@ -162,14 +177,11 @@ const EXPORTED: Provider[] = [
 })
 export class ExhibitorModule implements OnModuleInit, OnApplicationBootstrap {
   readonly #options: CheckedOptions;
-  readonly #modules: ModulesContainer;
+  readonly #nest: NestParts;
 
-  constructor(
-    @Inject(CHECKED_OPTIONS) options: CheckedOptions,
-    @Inject(ModulesContainer) modules: ModulesContainer,
-  ) {
+  constructor(@Inject(CHECKED_OPTIONS) options: CheckedOptions, @Inject(NestParts) nest: NestParts) {
     this.#options = options;
-    this.#modules = modules;
+    this.#nest = nest;
   }
 
   /** Registers the module with options that are known when the file is loaded. */
@@ -192,7 +204,7 @@ export class ExhibitorModule implements OnModuleInit, OnApplicationBootstrap {
 
   /** With two global registrations, the order of imports would decide which one is used. */
   onApplicationBootstrap(): void {
-    const global = [...this.#modules.values()].filter(
+    const global = [...this.#nest.modules.values()].filter(
       (module) => module.metatype === ExhibitorModule && module.isGlobal,
     );
     if (global.length < 2) {

@@ -50,7 +50,7 @@ const manualChunks = (file) => {
 };
 const tslib = installed('tslib/tslib.es6.mjs');
 await bundle(
-  { ...entries, 'development/sandbox': SANDBOX, 'development/bin/nestjs-exhibitor': COMMAND_LINE },
+  { ...entries, 'development/sandbox': SANDBOX, 'bin/nestjs-exhibitor': COMMAND_LINE },
   { tslib },
   { format: 'es', dir: DIST, chunkFileNames: 'chunks/[name].js', manualChunks },
 );

@@ -10,7 +10,7 @@ import { Deadlines, type Deadline } from '../call/deadline.js';
 import { TenantLimits } from './limits/tenant-limits.js';
 import { RequestAttempts } from './request-attempts.js';
 import type { TransportReply, TransportRequest } from './transport-request.interface.js';
-import { AxiosClient } from './wire/axios-client.js';
+import { AXIOS, AxiosClient, type AxiosPackages } from './wire/axios-client.js';
 import { splitUrl } from './wire/http-client.js';
 
 type Factory = NonNullable<Tenant['http']['dispatcher']>;
@@ -39,8 +39,9 @@ export class Transport implements OnModuleDestroy, OnApplicationShutdown {
     @Inject(Deadlines) private readonly deadlines: Deadlines,
     @Inject(ProblemLog) private readonly log: ProblemLog,
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
+    @Inject(AXIOS) packages: AxiosPackages,
   ) {
-    this.#client = new AxiosClient(settings.axios, clock);
+    this.#client = new AxiosClient(packages, settings.axios, clock);
     this.#limits = new TenantLimits(settings.http, clock);
   }
 

@@ -1,5 +1,5 @@
 import { Inject, Injectable, Optional, type ExecutionContext, type HttpException } from '@nestjs/common';
-import { HttpAdapterHost, type AbstractHttpAdapter } from '@nestjs/core';
+import type { AbstractHttpAdapter } from '@nestjs/core';
 import { ConfigurationError } from '../errors/configuration.error.js';
 import type { ExhibitorError } from '../errors/exhibitor.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
@@ -11,6 +11,7 @@ import { LogoutService } from '../login/logout.service.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import type { ExhibitorRequest } from '../model/exhibitor-request.interface.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../config/check-options.js';
+import { requireOneCopy } from '../config/installed-packages.js';
 import type { ExhibitorSettings } from '../config/exhibitor-settings.js';
 import { unnamedEvent } from '../config/problems/host-problems.js';
 import { ProblemLog } from '../config/problems/problem-log.service.js';
@@ -19,6 +20,7 @@ import { IdentityCookie } from '../login/identity-cookie.service.js';
 import type { FoundIdentity } from '../login/identity.js';
 import { SelectionCookie } from '../login/selection-cookie.service.js';
 import { TenantRegistry } from '../config/tenant-registry.service.js';
+import { NestParts } from './nest-parts.service.js';
 import { toHttpException } from './to-http-exception.js';
 
 /** True where the module registers the login routes: `routes`, beside `isGlobal`. */
@@ -47,7 +49,7 @@ export class ExhibitorGuardServices {
 
   /** @internal */
   constructor(
-    @Inject(HttpAdapterHost) private readonly adapterHost: HttpAdapterHost,
+    @Inject(NestParts) private readonly parts: NestParts,
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
     /** @internal */
     @Inject(TenantRegistry) readonly tenants: TenantRegistry,
@@ -80,7 +82,7 @@ export class ExhibitorGuardServices {
 
   /** @internal */
   get adapter(): AbstractHttpAdapter {
-    return this.adapterHost.httpAdapter;
+    return this.parts.adapterHost.httpAdapter;
   }
 
   /** @internal */
@@ -162,6 +164,8 @@ export function requireServices(
   if (services !== undefined) {
     return services;
   }
+  // The services may be there, of another copy.
+  requireOneCopy();
   throw new Error(
     `${caller} cannot find its services: import ExhibitorModule in the module of the controller, or once in the root module with ` +
       'isGlobal: true. Where it is imported, the constructor was called without them: write super(services) in a subclass, and ' +

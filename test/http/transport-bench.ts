@@ -8,10 +8,13 @@ import type { Tenant } from '../../lib/config/tenant.js';
 import { Clock } from '../../lib/call/clock.js';
 import { Deadlines } from '../../lib/call/deadline.js';
 import type { TransportReply, TransportRequest } from '../../lib/http/transport-request.interface.js';
+import { loadAxios } from '../../lib/http/wire/axios-client.js';
 import { Transport } from '../../lib/http/transport.service.js';
 import { registryOf } from '../support/registry.js';
 import type { TestServer } from '../support/server.js';
 import { tenantAt } from '../support/tenant-at.js';
+
+const PACKAGES = await loadAxios();
 
 // The tests cause failures that operators are told of.
 Logger.overrideLogger(['fatal']);
@@ -42,7 +45,7 @@ export class Sender {
     const checked = checkOptions(options);
     this.#deadlines = new Deadlines(clock);
     this.registry = registryOf(checked, clock);
-    this.transport = new Transport(clock, this.#deadlines, new ProblemLog(checked, clock), checked);
+    this.transport = new Transport(clock, this.#deadlines, new ProblemLog(checked, clock), checked, PACKAGES);
   }
 
   static with(url: string, http: HttpOptions = {}, clock = new Clock()): Sender {

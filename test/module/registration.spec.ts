@@ -9,7 +9,7 @@ import {
   type Type,
 } from '@nestjs/common';
 import { ConfigModule, ConfigService, registerAs } from '@nestjs/config';
-import { ModuleRef, ModulesContainer, NestFactory } from '@nestjs/core';
+import { BaseExceptionFilter, ModuleRef, ModulesContainer, NestFactory } from '@nestjs/core';
 import { firstValueFrom } from 'rxjs';
 import {
   ConfigurationError,
@@ -24,6 +24,8 @@ import { COOKIE_SECRET, startHost } from '../support/host.js';
 import { useClosing, useHost, useSandbox } from '../support/lifetimes.js';
 import { inspect } from 'node:util';
 import { CHECKED_OPTIONS } from '../../lib/config/check-options.js';
+import { loadPeer } from '../../lib/config/installed-packages.js';
+import { NestParts } from '../../lib/nest/nest-parts.service.js';
 
 const sandbox = await useSandbox();
 const closing = useClosing();
@@ -170,6 +172,37 @@ describe('wrong options', () => {
     expect(await failureOf(() => 'acme')).toBeInstanceOf(ConfigurationError);
     const vault = new Error('the vault is sealed');
     expect(await failureOf(() => Promise.reject(vault))).toBe(vault);
+  });
+});
+
+describe('packages that are missing or there twice', () => {
+  it('end the boot where another copy of this package was loaded', async () => {
+    const copies: Set<string> = Reflect.get(globalThis, Symbol.for('nestjs-exhibitor.copies'));
+    copies.add('file:///elsewhere/exhibitor.module.js');
+    const failure = await bootFailure(ExhibitorModule.forRoot(options()));
+    copies.delete('file:///elsewhere/exhibitor.module.js');
+    expect(String(failure)).toMatch(
+      /nestjs-exhibitor is loaded from 2 places: .*\/elsewhere\/exhibitor.module.js/,
+    );
+  });
+
+  it('end the boot where the package loads another Nest than the application, whole or @nestjs/common alone', async () => {
+    const another = 'nestjs-exhibitor loads another copy of @nestjs/common than the application';
+    // Nest has nothing under the tokens of another copy.
+    expect(() => new NestParts()).toThrow(another);
+    const { logger } = BaseExceptionFilter as unknown as { logger: object };
+    Object.assign(BaseExceptionFilter, { logger: {} });
+    const failure = await bootFailure(ExhibitorModule.forRoot(options()));
+    Object.assign(BaseExceptionFilter, { logger });
+    expect(String(failure)).toContain(another);
+  });
+
+  it('are named with what to do', async () => {
+    const absent: string = '@nestjs/absent';
+    const said = 'nestjs-exhibitor needs the package @nestjs/absent, which is not installed: npm install';
+    await expect(loadPeer(absent, () => import(absent))).rejects.toThrow(said);
+    const broken = new Error('it is broken');
+    await expect(loadPeer(absent, () => Promise.reject(broken))).rejects.toBe(broken);
   });
 });
 

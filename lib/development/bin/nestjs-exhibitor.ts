@@ -32,7 +32,7 @@ async function main([name = '--help', ...args]: string[]): Promise<void> {
       const { help, run } = await load();
       process.exitCode = args.includes('--help') ? show(help) : await run(args);
     } else if (name === '--version') {
-      show(createRequire(import.meta.url)('../../../package.json').version);
+      show(createRequire(import.meta.url)('nestjs-exhibitor/package.json').version);
     } else if (name === '--help') {
       show(HELP);
     } else {

@@ -1,9 +1,9 @@
-import { HttpService } from '@nestjs/axios';
-// The default export, which every version has in ES modules and in CommonJS.
-import axios, { type AxiosAdapter, type AxiosInstance } from 'axios';
+import type { HttpService } from '@nestjs/axios';
+import type { AxiosAdapter, AxiosInstance, AxiosStatic } from 'axios';
 import { ConfigurationError } from '../../errors/configuration.error.js';
 import { ExhibitorError } from '../../errors/exhibitor.error.js';
 import type { Clock } from '../../call/clock.js';
+import { loadPeer } from '../../config/installed-packages.js';
 import type { Deadline } from '../../call/deadline.js';
 import { codeOf, type Failed, type Outcome } from '../outcome.js';
 import { HttpClient, type OutgoingRequest } from './http-client.js';
@@ -12,7 +12,21 @@ import { withHeadersOfHost } from './request-headers.js';
 /** A request of ours, before interceptors of the host added headers. */
 export type OwnRequest = OutgoingRequest & { headers: Readonly<Record<string, string>> };
 
-const NO_HEADERS = new axios.AxiosHeaders();
+/** The packages of axios, by {@link loadAxios}. */
+export const AXIOS = Symbol('nestjs-exhibitor:axios');
+
+export interface AxiosPackages {
+  axios: AxiosStatic;
+  HttpService: typeof HttpService;
+}
+
+/** When the application starts, and not with this file: so that one that is missing is named with what to do. */
+export async function loadAxios(): Promise<AxiosPackages> {
+  // The default export, which every version has in ES modules and in CommonJS.
+  const { default: axios } = await loadPeer('axios', () => import('axios'));
+  const { HttpService } = await loadPeer('@nestjs/axios', () => import('@nestjs/axios'));
+  return { axios, HttpService };
+}
 
 /**
  * A private `HttpService` on an axios instance of its own. axios calls the interceptors of the host; its adapter sends with the
@@ -20,7 +34,9 @@ const NO_HEADERS = new axios.AxiosHeaders();
  */
 export class AxiosClient {
   readonly #client: HttpClient;
+  readonly #axios: AxiosStatic;
   readonly #http: HttpService;
+  readonly #noHeaders: InstanceType<AxiosStatic['AxiosHeaders']>;
   /** Where there are none, axios is given the adapter only: it takes 15 µs to copy and check what nobody reads. */
   readonly #hasInterceptors: boolean;
 
@@ -28,10 +44,16 @@ export class AxiosClient {
    * @param configure the option `axios`: adds the interceptors of the host
    * @throws {ConfigurationError} where it throws
    */
-  constructor(configure: ((instance: AxiosInstance) => unknown) | undefined, clock: Clock) {
+  constructor(
+    { axios, HttpService }: AxiosPackages,
+    configure: ((instance: AxiosInstance) => unknown) | undefined,
+    clock: Clock,
+  ) {
+    this.#axios = axios;
+    this.#noHeaders = new axios.AxiosHeaders();
     this.#client = new HttpClient(clock);
     this.#hasInterceptors = configure !== undefined;
-    const instance = createInstance();
+    const instance = createInstance(axios);
     if (configure !== undefined) {
       addInterceptors(instance, configure);
     }
@@ -63,7 +85,7 @@ export class AxiosClient {
         failure = new ExhibitorError(codeOf(reply) ?? 'service_unavailable', reply.message);
         throw failure;
       }
-      const headers = this.#hasInterceptors ? reply.headers : NO_HEADERS;
+      const headers = this.#hasInterceptors ? reply.headers : this.#noHeaders;
       return { data: undefined, status: reply.status, statusText: '', headers, config };
     };
 
@@ -77,7 +99,7 @@ export class AxiosClient {
         const isOfInterceptor = failure === undefined || error !== failure;
         if (isOfInterceptor) {
           // axios creates errors that show this request, for instance where an interceptor cancels it.
-          const isOfAxios = axios.isAxiosError(error) && error.config?.adapter === adapter;
+          const isOfAxios = this.#axios.isAxiosError(error) && error.config?.adapter === adapter;
           return failedInInterceptor(reply, error, isOfAxios ? undefined : error);
         }
       }
@@ -115,7 +137,7 @@ function overInInterceptor(reply: Outcome | undefined): Failed {
 }
 
 /** An instance without the defaults of axios. The host may have set its own there, such as the token of another service. */
-function createInstance(): AxiosInstance {
+function createInstance(axios: AxiosStatic): AxiosInstance {
   const instance = axios.create();
   for (const name of Object.keys(instance.defaults)) {
     Reflect.deleteProperty(instance.defaults, name);
