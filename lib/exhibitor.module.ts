@@ -46,6 +46,7 @@ import { ProblemLog } from './config/problems/problem-log.service.js';
 import { TenantRegistry } from './config/tenant-registry.service.js';
 import { Clock } from './call/clock.js';
 import { Deadlines } from './call/deadline.js';
+import { Rests } from './call/rests.js';
 import { TokenEndpoint } from './tokens/token-endpoint.service.js';
 import { TokenService } from './tokens/token.service.js';
 import { AXIOS, loadAxios } from './http/wire/axios-client.js';
@@ -148,6 +149,7 @@ const EXPORTED: Provider[] = [
     NestParts,
     Clock,
     Deadlines,
+    Rests,
     ProblemLog,
     Sealer,
     SharedValues,

@@ -4,6 +4,9 @@ import { ExhibitorError, type ExhibitorErrorDetails } from '../errors/exhibitor.
 import { Clock } from './clock.js';
 import { TimeLimit } from './time-limit.js';
 
+/** A request has had its time where it had this share of it: a call takes a little time until it sends. */
+export const MOST_OF_TIME = 0.9;
+
 /** What may end a call before its work is done, and the error of the call. */
 const ENDINGS = {
   deadline: { code: 'deadline_exceeded', message: 'the deadline of the call passed' },
@@ -20,17 +23,17 @@ export class Deadline {
   sent = 0;
   /** Key of the tenant of those requests. */
   tenant: string | undefined;
-  /** The last attempt failed at the partner, or its circuit is open. */
-  isFailed = false;
-  /** {@link Clock.now} when the request was sent that the partner has not answered yet. */
+  /** {@link Clock.now} when the request was sent that its partner has not answered; `-Infinity` where the partner failed. */
   silentSince = Number.POSITIVE_INFINITY;
+
+  /** This process was too busy when the time was up: the partner may have been in time. */
+  isHeldUp = false;
 
   /** Called when the call is over. */
   readonly #listeners = new Set<() => void>();
   #forgetSignal: (() => void) | undefined;
-  readonly #endsAt: number;
+  #endsAt = Number.NEGATIVE_INFINITY;
   #limit: TimeLimit | undefined;
-  #isHeldUp = false;
   #ending: keyof typeof ENDINGS | undefined;
   /** Deadline of the shared work that this call waits for, or waited for last. */
   #waitsFor: Deadline | undefined;
@@ -46,14 +49,8 @@ export class Deadline {
     signal?: AbortSignal,
     private readonly onClear?: (cleared: Deadline) => void,
   ) {
-    this.#endsAt = clock.now() + ms;
     this.#forgetSignal = onAbort(signal, () => this.abort());
-    if (!this.isOver) {
-      this.#limit = new TimeLimit(ms, (isHeldUp) => {
-        this.#isHeldUp = isHeldUp;
-        this.#over('deadline');
-      });
-    }
+    this.#extend(ms);
   }
 
   /** True once the time is up, the caller aborted or the module closed. */
@@ -66,15 +63,19 @@ export class Deadline {
     return this.#ending === 'deadline';
   }
 
-  /** True where this process was too busy when the time was up: the partner may have been in time. */
-  get isHeldUp(): boolean {
-    return this.#isHeldUp;
+  /** True while the partner has not answered the last request. */
+  get isSilent(): boolean {
+    return Number.isFinite(this.silentSince);
   }
 
-  /** True where the partner failed this call, or the shared work that it waits for; `patience` is a silence that is a failure, in ms. */
+  /**
+   * True where the partner failed this call, or the shared work that it waits for.
+   *
+   * @param patience time in ms that a request has: {@link MOST_OF_TIME} without an answer is a failure, too
+   */
   hasPartnerFailed(patience: number): boolean {
-    const isSilent = this.clock.now() - this.silentSince >= patience;
-    return this.isFailed || isSilent || this.#waitsFor?.hasPartnerFailed(patience) === true;
+    const isFailed = this.clock.now() - this.silentSince >= MOST_OF_TIME * patience;
+    return isFailed || this.#waitsFor?.hasPartnerFailed(patience) === true;
   }
 
   /** Milliseconds left, 0 or more. */
@@ -91,7 +92,7 @@ export class Deadline {
   /**
    * Waits for work that other callers wait for as well. The end of this deadline stops the waiting, not the work.
    *
-   * @param under deadline of the work: the failure reports its tenant and its number of requests
+   * @param under deadline of the work, which ends no earlier than this one. The failure reports its tenant and number of requests
    */
   race<T>(shared: Promise<T>, under: Deadline = this): Promise<T> {
     const sent = (): number => (under === this ? this.sent : this.sent + under.sent);
@@ -101,7 +102,10 @@ export class Deadline {
       shared.catch(() => {});
       return Promise.reject(failure());
     }
-    this.#waitsFor = under === this ? undefined : under;
+    if (under !== this) {
+      this.#waitsFor = under;
+      under.#extend(this.remaining());
+    }
     return new Promise((resolve, reject) => {
       const forget = this.onOver(() => reject(failure()));
       shared.then(resolve, reject).finally(forget);
@@ -156,6 +160,20 @@ export class Deadline {
     this.#forgetSignal?.();
     this.#listeners.clear();
     this.onClear?.(this);
+  }
+
+  /** Ends no earlier than `ms` from now. */
+  #extend(ms: number): void {
+    const endsAt = this.clock.now() + ms;
+    if (this.isOver || endsAt <= this.#endsAt) {
+      return;
+    }
+    this.#endsAt = endsAt;
+    this.#limit?.clear();
+    this.#limit = new TimeLimit(ms, (isHeldUp) => {
+      this.isHeldUp = isHeldUp;
+      this.#over('deadline');
+    });
   }
 
   #over(ending: keyof typeof ENDINGS): void {

@@ -5,8 +5,7 @@ import { digestOf } from '../model/digest.js';
 import { untrustedText } from '../model/untrusted-text.js';
 import { checkTenant } from './check-options.js';
 import type { ExhibitorSettings } from './exhibitor-settings.js';
-import type { TenantSource } from './tenant-options.interface.js';
-import { TimeoutError, withTimeout } from '../call/time-limit.js';
+import { TimeoutError } from '../call/time-limit.js';
 import { Tenant } from './tenant.js';
 
 /** Limits that are no larger than those of the module: all tenants share its process. */
@@ -21,19 +20,18 @@ export interface ReadTenant {
 /**
  * Reads a tenant from its source.
  *
- * @param timeout how long to wait for the source, in ms
+ * @param read what the source answers; rejects with a {@link TimeoutError} where that is too late
  * @param before the tenant as it was read last: its state is kept where its options are the same
  * @throws {ExhibitorError} `unknown_tenant`, `configuration_invalid`; `service_unavailable` and `deadline_exceeded` where the
  * source fails
  */
 export async function readTenant(
-  source: TenantSource,
+  read: () => Promise<unknown>,
   key: string,
   rules: ExhibitorSettings,
-  timeout: number,
   before: ReadTenant | undefined,
 ): Promise<ReadTenant> {
-  const options = await findInSource(source, key, timeout);
+  const options = await findInSource(read, key);
   // Many databases answer null for a missing row.
   if (options === undefined || options === null) {
     throw unknownTenant(key);
@@ -53,10 +51,9 @@ export function unknownTenant(key: string): ExhibitorError {
   return new ExhibitorError('unknown_tenant', 'there is no such tenant', { tenant: untrustedText(key) });
 }
 
-/** Guards and logins wait for the source without a deadline of their own. */
-async function findInSource(source: TenantSource, key: string, timeout: number): Promise<unknown> {
+async function findInSource(read: () => Promise<unknown>, key: string): Promise<unknown> {
   try {
-    return await withTimeout(timeout, () => source.find(key));
+    return await read();
   } catch (error) {
     if (isExhibitorError(error)) {
       // A host may throw `unknown_tenant` itself.

@@ -7,8 +7,10 @@ import type { TenantSource } from './tenant-options.interface.js';
 import { tenantSourceFails } from './problems/host-problems.js';
 import type { ProblemLog } from './problems/problem-log.service.js';
 import type { Clock } from '../call/clock.js';
+import type { Rests } from '../call/rests.js';
 import { createCache, type ExpiringCache } from '../call/expiring-cache.js';
 import { readTenant, unknownTenant, type ReadTenant } from './read-tenant.js';
+import { SourceReads } from './source-reads.js';
 import type { Tenant } from './tenant.js';
 
 /** Unknown keys and wrong options are remembered apart, so that random keys remove no good tenant; and briefly. */
@@ -17,12 +19,9 @@ const REFUSALS = { ttl: 5_000, max: 1_000 };
 /** The wrong options of a tenant, none where it is unknown. No error: one of a request has a stack of 7 kB. */
 type Refusal = readonly ConfigurationProblem[];
 
-/** Time in ms after a failed read before the source is asked again for a tenant with last good options. */
-const RETRY_AFTER = 5_000;
-
 interface KnownTenant extends ReadTenant {
   /** {@link Clock.now} until which the source is not asked again. */
-  freshUntil: number;
+  readonly freshUntil: number;
   /** {@link Clock.now} until which these options serve where the source fails. */
   readonly usableUntil: number;
 }
@@ -37,13 +36,16 @@ export class RunTimeTenants {
   readonly #refused: ExpiringCache<Refusal>;
   /** Calls of the source under way: one a key, for which all callers wait. */
   readonly #reads = new Map<string, Promise<Tenant>>();
+  readonly #source: SourceReads;
 
   constructor(
-    private readonly source: TenantSource,
+    source: TenantSource,
     private readonly settings: ExhibitorSettings,
     private readonly clock: Clock,
+    private readonly rests: Rests,
     private readonly log: ProblemLog,
   ) {
+    this.#source = new SourceReads(source, clock);
     this.#known = createCache(clock, { max: settings.tenantCache.max });
     this.#refused = createCache(clock, { max: REFUSALS.max });
   }
@@ -55,7 +57,7 @@ export class RunTimeTenants {
   /** The tenant of this key; no promise where its options need not be read again. Rejects as {@link readTenant}. */
   find(key: string): Tenant | Promise<Tenant> {
     const known = this.#known.get(key);
-    if (known !== undefined && this.clock.now() < known.freshUntil) {
+    if (known !== undefined && this.#mayServe(key, known)) {
       return known.tenant;
     }
     const refusal = this.#refused.get(key);
@@ -65,11 +67,20 @@ export class RunTimeTenants {
     return this.#reads.get(key) ?? this.#read(key, known);
   }
 
+  /** Where options are not fresh, they serve while the source rests for their key, and where no read can begin. */
+  #mayServe(key: string, { freshUntil, usableUntil }: KnownTenant): boolean {
+    const now = this.clock.now();
+    const mustWait =
+      this.rests.left(['source', key]) > 0 || !(this.#reads.has(key) || this.#source.hasPlace(true));
+    return now < freshUntil || (now < usableUntil && mustWait);
+  }
+
   /** Drops a tenant. A read that is under way answers its callers, and is not kept. */
   forget(key: string): void {
     this.#known.delete(key);
     this.#refused.delete(key);
     this.#reads.delete(key);
+    this.rests.end(['source', key]);
   }
 
   #read(key: string, before: KnownTenant | undefined): Promise<Tenant> {
@@ -82,8 +93,9 @@ export class RunTimeTenants {
     const { http, tenantCache } = this.settings;
     // With last good options, half of the time is left for the call that waits.
     const timeout = before === undefined ? http.deadline : http.deadline / 2;
+    const read = (): Promise<unknown> => this.#source.find(key, before !== undefined, timeout);
     try {
-      const found = await readTenant(this.source, key, this.settings, timeout, before);
+      const found = await readTenant(read, key, this.settings, before);
       if (isCurrent()) {
         const freshUntil = this.clock.now() + tenantCache.ttl;
         this.#known.set(key, { ...found, freshUntil, usableUntil: freshUntil + tenantCache.staleIfError });
@@ -122,7 +134,7 @@ export class RunTimeTenants {
     }
     const { staleIfError } = this.settings.tenantCache;
     this.log.warn(tenantSourceFails(what, key, thrown, staleIfError), `${what} ${key}`);
-    before.freshUntil = this.clock.now() + RETRY_AFTER;
+    this.rests.begin(['source', key]);
     return before.tenant;
   }
 }

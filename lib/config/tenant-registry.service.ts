@@ -3,6 +3,7 @@ import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { CHECKED_OPTIONS, isTenantKey, type CheckedOptions } from './check-options.js';
 import { ProblemLog } from './problems/problem-log.service.js';
 import { Clock } from '../call/clock.js';
+import { Rests } from '../call/rests.js';
 import { unknownTenant } from './read-tenant.js';
 import { RunTimeTenants } from './run-time-tenants.js';
 import { Tenant } from './tenant.js';
@@ -22,10 +23,11 @@ export class TenantRegistry {
   constructor(
     @Inject(CHECKED_OPTIONS) { settings, tenants }: CheckedOptions,
     @Inject(Clock) clock: Clock,
+    @Inject(Rests) rests: Rests,
     @Inject(ProblemLog) log: ProblemLog,
   ) {
     if ('find' in tenants) {
-      this.#found = new RunTimeTenants(tenants, settings, clock, log);
+      this.#found = new RunTimeTenants(tenants, settings, clock, rests, log);
       return;
     }
     for (const [key, tenant] of tenants) {

@@ -4,6 +4,7 @@ import { statusProblem } from '../config/problems/address-problems.js';
 import { ProblemLog } from '../config/problems/problem-log.service.js';
 import type { Tenant } from '../config/tenant.js';
 import type { Deadline } from '../call/deadline.js';
+import type { AccessToken } from '../tokens/token-lifetime.js';
 import { TokenService } from '../tokens/token.service.js';
 import type { TransportReply, TransportRequest } from '../http/transport-request.interface.js';
 import { Transport } from '../http/transport.service.js';
@@ -12,6 +13,8 @@ export interface RestRequest extends Pick<TransportRequest, 'template'> {
   operation: 'list' | 'lookup';
   /** Path below `{base_url}` with encoded parameters and query. */
   path: string;
+  /** Of a lookup. */
+  contact?: string;
 }
 
 /** Sends REST requests with bearer token and tenant header (service specification, Authentication). */
@@ -24,14 +27,22 @@ export class RestClient {
   ) {}
 
   /**
-   * The 2xx reply to a GET. After a 401 the token is replaced and the request sent once more.
+   * The 2xx reply to a GET. After a 401 the request is sent once more where there is another token.
    *
    * @throws {ExhibitorError} `access_denied` for the second 401 or a 403, `not_found`, `request_rejected` for any other
    * 4xx, and errors of {@link Transport.send} and the token service
    */
   async get(tenant: Tenant, request: RestRequest, deadline: Deadline): Promise<TransportReply> {
-    const first = await this.#send(tenant, request, deadline);
-    const reply = first.status === 401 ? await this.#send(tenant, request, deadline) : first;
+    const token = await this.tokens.tokenFor(tenant, deadline);
+    const first = await this.#send(tenant, request, token, deadline);
+    const other =
+      first.status === 401
+        ? await this.tokens.tokenAfter401(tenant, token, first.sentAt, deadline)
+        : undefined;
+    const reply = other === undefined ? first : await this.#send(tenant, request, other, deadline);
+    if (reply.status === 403) {
+      this.tokens.renewAfter403(tenant, other ?? token, reply.sentAt);
+    }
     return this.#accept(reply, tenant, request, deadline);
   }
 
@@ -47,18 +58,14 @@ export class RestClient {
 
   async #send(
     tenant: Tenant,
-    { operation, path, template }: RestRequest,
+    { operation, path, template, contact }: RestRequest,
+    { accessToken }: Pick<AccessToken, 'accessToken'>,
     deadline: Deadline,
   ): Promise<TransportReply> {
-    const token = await this.tokens.tokenFor(tenant, deadline);
-    const headers = { authorization: `Bearer ${token.accessToken}`, 'x-tenant-id': tenant.tenantId };
+    const headers = { authorization: `Bearer ${accessToken}`, 'x-tenant-id': tenant.tenantId };
     const url = `${tenant.baseUrl}${path}`;
-    const request = { operation, method: 'GET', url, template, headers } as const;
-    const reply = await this.transport.send(tenant, request, deadline);
-    if (reply.status === 401) {
-      this.tokens.removeRefused(tenant, token.accessToken, reply.sentAt);
-    }
-    return reply;
+    const request = { operation, method: 'GET', url, template, headers, about: contact } as const;
+    return this.transport.send(tenant, request, deadline);
   }
 }
 

@@ -4,7 +4,7 @@ import { addressProblem, circuitLine, partnerProblem } from '../config/problems/
 import type { ProblemLog } from '../config/problems/problem-log.service.js';
 import type { Tenant } from '../config/tenant.js';
 import type { Clock } from '../call/clock.js';
-import type { Deadline } from '../call/deadline.js';
+import { MOST_OF_TIME, type Deadline } from '../call/deadline.js';
 import { parseDate, parseRetryAfter, waitBeforeRetry } from './limits/retry-policy.js';
 import type { RequestLimits } from './limits/tenant-limits.js';
 import {
@@ -29,12 +29,6 @@ export interface RequestTools {
   limits: RequestLimits;
   log: ProblemLog;
 }
-
-/**
- * Where the call's own deadline ends an attempt, that is a failure of the partner only if the request had this share of
- * `attemptTimeout`. Not all of it: a call with `deadline` = `attemptTimeout` takes a little time until it sends.
- */
-export const MOST_OF_TIME = 0.9;
 
 /** The attempts of one request: the first, a replay on a new connection, and retries. */
 export class RequestAttempts {
@@ -118,7 +112,7 @@ export class RequestAttempts {
     }
     if (entry !== 'entered') {
       if (this.tools.limits.circuit.openFor(this.tools.clock.now()) > 0) {
-        this.deadline.isFailed = true;
+        this.deadline.silentSince = Number.NEGATIVE_INFINITY;
       }
       const message = 'not sent: the service cannot be reached, or too many wait';
       this.#report('not sent', message);
@@ -145,7 +139,7 @@ export class RequestAttempts {
       headers: this.#headers,
       body,
       // A request that is sent once has the whole deadline; others leave time for the next attempt.
-      timeout: this.#isOnce ? undefined : this.#attemptTimeout,
+      timeout: this.#isOnce ? undefined : limits.http.attemptTimeout,
       replyLimit: limits.largestReply,
       onNewConnection,
       dispatcher,
@@ -155,9 +149,10 @@ export class RequestAttempts {
     const { deadline } = this;
     deadline.silentSince = startedAt;
     const outcome = await client.send(request, deadline);
-    if (!failedAs('over', outcome)) {
-      deadline.silentSince = Number.POSITIVE_INFINITY;
-      deadline.isFailed = !isFinal(outcome) && !failedAs('interceptor', outcome);
+    // One that ran out of time is still silent.
+    if (!failedAs('over', outcome) && !failedAs('timeout', outcome)) {
+      const isFailed = !isFinal(outcome) && !failedAs('interceptor', outcome);
+      deadline.silentSince = isFailed ? Number.NEGATIVE_INFINITY : Number.POSITIVE_INFINITY;
     }
     this.#publish(outcome, clock.now() - startedAt);
     return outcome;

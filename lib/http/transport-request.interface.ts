@@ -17,6 +17,8 @@ export interface TransportRequest {
   body?: string | (() => Promise<string>);
   /** `'never'`: exactly one request, on a new connection (redeems an authorization code). Default `'safe'`. */
   repeat?: 'safe' | 'never';
+  /** What a pause that the partner asks for is about: the contact of a lookup, a digest of the secret of a token request. */
+  about?: string | undefined;
 }
 
 /** A reply that the caller judges: any 2xx, and any 4xx but 408 and 429. */

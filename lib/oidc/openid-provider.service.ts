@@ -13,6 +13,7 @@ import { ProblemLog } from '../config/problems/problem-log.service.js';
 import { loginOf, type EndpointName, type Tenant } from '../config/tenant.js';
 import { Clock } from '../call/clock.js';
 import { Deadlines, type Deadline } from '../call/deadline.js';
+import { Rests } from '../call/rests.js';
 import type { TransportRequest } from '../http/transport-request.interface.js';
 import { Transport } from '../http/transport.service.js';
 import { described } from './check-claims.js';
@@ -58,12 +59,16 @@ export class OpenIdProvider {
     @Inject(Transport) private readonly transport: Transport,
     @Inject(Deadlines) deadlines: Deadlines,
     @Inject(Clock) clock: Clock,
+    @Inject(Rests) rests: Rests,
     @Inject(ProblemLog) private readonly log: ProblemLog,
   ) {
     this.#allowedOrigins = settings.allowedOrigins;
-    const half = settings.http.deadline / 2;
-    this.#metadata = new PublishedDocuments(clock, deadlines, transport, half);
-    this.#keys = new PublishedDocuments(clock, deadlines, transport, half);
+    const documents = <T>(kind: string): PublishedDocuments<T> =>
+      new PublishedDocuments(kind, settings.http.deadline, clock, deadlines, rests, (tenant) =>
+        transport.dispatcherOf(tenant),
+      );
+    this.#metadata = documents('metadata');
+    this.#keys = documents('keys');
   }
 
   /** As {@link findUrl}; refuses a provider without one. */

@@ -1,114 +1,133 @@
-import { ExhibitorError } from '../errors/exhibitor.error.js';
+import { errorOf, failureOf } from '../errors/failure.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
-import { LoginFailedError } from '../errors/login-failed.error.js';
 import type { Tenant } from '../config/tenant.js';
 import type { Clock } from '../call/clock.js';
 import type { Deadline, Deadlines } from '../call/deadline.js';
 import { createCache, type ExpiringCache } from '../call/expiring-cache.js';
-import type { Transport } from '../http/transport.service.js';
+import type { Rests, Subject } from '../call/rests.js';
 
 /** For how long a fetched document is used, and the last good one while it cannot be fetched, in ms. */
 const FRESH = 600_000;
 const LAST_GOOD = 86_400_000;
 
-/**
- * Time in ms without fetches after one that failed, and after one for a token that could not be verified, since anybody can send
- * such tokens. After other fetches there is no pause, so that a key that is rotated right after them is found.
- */
-const PAUSE = 30_000;
-
 /** Documents of a dispatcher; the one used least recently goes. */
 const MOST = 10_000;
 
 interface Published<T> {
-  good?: { value: T; fetchedAt: number };
-  /** Callers without a fresh document get what it answers, or its error, until the next one may begin. */
-  lastFetch?: Promise<T>;
-  /** `Infinity` while a fetch is under way, then the end of the pause after it. */
-  nextFetchAt: number;
+  /** What it is to the rests. */
+  readonly subject: Subject;
+  good?: { readonly value: T; readonly fetchedAt: number };
+  /** Under way, for all callers. */
+  fetch?: { readonly deadline: Deadline; readonly result: Promise<T> } | undefined;
 }
 
-/** Documents that providers publish, keys or metadata: one of each name, for all tenants with the same dispatcher. */
+/**
+ * Documents that providers publish, keys or metadata: one of each name, for all tenants with the same dispatcher. What a proxy of one
+ * tenant answers is not for others. A document is _fresh_, or it is being _fetched_, or its fetches _rest_: after one that failed, and
+ * after one for a token that could not be verified, since anybody can send such tokens.
+ */
 export class PublishedDocuments<T> {
   readonly #byDispatcher = new WeakMap<object, ExpiringCache<Published<T>>>();
+  #last = 0;
 
+  /**
+   * @param kind keys or metadata
+   * @param deadline of a fetch, in ms; more where a caller has more
+   */
   constructor(
+    private readonly kind: string,
+    private readonly deadline: number,
     private readonly clock: Clock,
     private readonly deadlines: Deadlines,
-    private readonly transport: Transport,
-    /** Least time of a fetch, in ms, also of one that a tenant with less time has started: others wait for it too. */
-    private readonly leastTime: number,
+    private readonly rests: Rests,
+    private readonly dispatcherOf: (tenant: Tenant) => object | undefined,
   ) {}
 
-  /** The document, fetched once for all callers where it is not fresh, or is the `rejected` one; the last good one where that fails. */
+  /**
+   * The document, fetched where it is not fresh, or is the `rejected` one; the last good one where it cannot be fetched now.
+   *
+   * @throws {ExhibitorError} of the fetch, with the key of this tenant
+   */
   async read(
     name: string,
     tenant: Tenant,
-    deadline: Deadline,
+    caller: Deadline,
     fetch: (limit: Deadline) => Promise<T>,
     rejected?: T,
   ): Promise<T> {
-    const known = this.#entryOf(name, tenant);
-    const now = this.clock.now();
-    const good = known.good && now < known.good.fetchedAt + LAST_GOOD ? known.good : undefined;
-    if (good !== undefined && good.value !== rejected && now < good.fetchedAt + FRESH) {
+    const document = this.#find(name, tenant);
+    const age = this.clock.now() - (document.good?.fetchedAt ?? Number.NEGATIVE_INFINITY);
+    const good = age < LAST_GOOD ? document.good : undefined;
+    if (good !== undefined && good.value !== rejected && age < FRESH) {
       return good.value;
     }
-    const half = tenant.http.deadline / 2;
-    const start = (): Promise<T> => this.deadlines.within(Math.max(half, this.leastTime), fetch);
-    const shared = this.#sharedFetch(known, start, rejected === undefined ? 0 : PAUSE);
-    try {
-      // At most half of the time of the tenant: then the last good document serves, or the call fails.
-      return await deadline.race(this.deadlines.within(half, (limit) => limit.race(shared)));
-    } catch (error) {
+    if (document.fetch === undefined && this.rests.left(document.subject) > 0) {
+      const failure = this.rests.failure(document.subject);
       if (good !== undefined) {
         return good.value;
       }
-      throw errorOf(tenant, error);
+      if (failure !== undefined) {
+        throw errorOf(failure, { tenant: tenant.key, attempts: 0 });
+      }
     }
+    const { deadline, result } = document.fetch ?? this.#start(document, fetch, rejected !== undefined);
+    if (good === undefined) {
+      return caller.race(result, deadline).catch((error: unknown) => {
+        throw ofTenant(tenant, error);
+      });
+    }
+    // Half of the time is left for the caller: then the last good one serves.
+    const inTime = this.deadlines.within(caller.remaining() / 2, (half) => half.race(result, deadline));
+    return caller.race(inTime).catch(() => good.value);
   }
 
-  /** Entries of different dispatchers are apart: what a proxy of one tenant answers is not for the others. */
-  #entryOf(name: string, tenant: Tenant): Published<T> {
-    const dispatcher = this.transport.dispatcherOf(tenant) ?? this;
+  #find(name: string, tenant: Tenant): Published<T> {
+    const dispatcher = this.dispatcherOf(tenant) ?? this;
     const documents =
       this.#byDispatcher.get(dispatcher) ?? createCache<Published<T>>(this.clock, { max: MOST });
     this.#byDispatcher.set(dispatcher, documents);
-    const known: Published<T> = documents.get(name) ?? { nextFetchAt: 0 };
+    const known = documents.get(name) ?? { subject: ['document', this.kind, (this.#last += 1)] };
     documents.set(name, known);
     return known;
   }
 
-  /** The last fetch while it is under way or in its pause, else a new one. */
-  #sharedFetch(known: Published<T>, start: () => Promise<T>, pause: number): Promise<T> {
-    if (known.lastFetch === undefined || this.clock.now() >= known.nextFetchAt) {
-      known.nextFetchAt = Infinity;
-      known.lastFetch = this.#keep(known, start(), pause);
-    }
-    return known.lastFetch;
-  }
-
-  async #keep(known: Published<T>, answer: Promise<T>, pause: number): Promise<T> {
-    try {
-      const value = await answer;
-      known.good = { value, fetchedAt: this.clock.now() };
-      known.nextFetchAt = this.clock.now() + pause;
-      return value;
-    } catch (error) {
-      known.nextFetchAt = this.clock.now() + PAUSE;
-      throw error;
-    }
+  /** @param isForToken of a token that the last one did not verify */
+  #start(
+    document: Published<T>,
+    fetch: (limit: Deadline) => Promise<T>,
+    isForToken: boolean,
+  ): NonNullable<Published<T>['fetch']> {
+    const deadline = this.deadlines.start(this.deadline);
+    const get = async (): Promise<T> => {
+      try {
+        const value = await fetch(deadline);
+        document.good = { value, fetchedAt: this.clock.now() };
+        if (isForToken) {
+          this.rests.begin(document.subject);
+        }
+        return value;
+      } catch (error) {
+        const failure = isExhibitorError(error) ? failureOf(error) : undefined;
+        this.rests.begin(document.subject, undefined, failure);
+        throw error;
+      } finally {
+        deadline.clear();
+        document.fetch = undefined;
+      }
+    };
+    const result = get();
+    document.fetch = { deadline, result };
+    // Without callers, an unhandled rejection would end the process.
+    result.catch(() => undefined);
+    return document.fetch;
   }
 }
 
-/** A shared fetch fails for each tenant that waits with an error that names this tenant. */
-function errorOf({ key }: Tenant, error: unknown): unknown {
-  if (!isExhibitorError(error) || error.tenant === key) {
+/** A fetch that fails for several tenants tells each by an error with its own key. */
+function ofTenant({ key: tenant }: Tenant, error: unknown): unknown {
+  if (!isExhibitorError(error) || error.tenant === tenant) {
     return error;
   }
-  const { code, message, status, retryAfterMs, attempts, cause, isOfHost } = error;
-  const details = { tenant: key, status, retryAfterMs, attempts, cause, isOfHost };
-  return code === 'login_failed'
-    ? new LoginFailedError(error.reason, message, details)
-    : new ExhibitorError(code, message, details);
+  const { retryAfterMs, attempts } = error;
+  return errorOf(failureOf(error), { tenant, retryAfterMs, attempts });
 }

@@ -10,6 +10,7 @@ import { STORE_ANSWERS_AGAIN, storeDown, unwrittenLogouts } from '../config/prob
 import { ProblemLog } from '../config/problems/problem-log.service.js';
 import { Clock } from '../call/clock.js';
 import { withTimeout } from '../call/time-limit.js';
+import { Rests } from '../call/rests.js';
 import { createCache, type ExpiringCache } from '../call/expiring-cache.js';
 import { Sealer } from './sealer.service.js';
 
@@ -20,9 +21,6 @@ const FORM = 1;
 
 /** Time limit of one operation of the store, in ms. */
 const MAX_WAIT = 1_000;
-
-/** After a failure the store is not asked for this long, in ms. */
-const REST = 5_000;
 
 /** Wait before the second attempt to write a logout, in ms. */
 const WRITE_AGAIN_AFTER = 1_000;
@@ -45,8 +43,6 @@ export class SharedValues implements BeforeApplicationShutdown {
   readonly #store: SharedStore | undefined;
   /** One that does not depend on the order of `secrets`: during a rotation processes have them in another one. */
   readonly #naming: string;
-  /** In ms of {@link Clock.now}. */
-  #restsUntil = 0;
   /** A warning was logged since the store answered last. */
   #wasWarned = false;
   /** Attempts to write a logout, by its name: one that is repeated takes one place. */
@@ -55,7 +51,8 @@ export class SharedValues implements BeforeApplicationShutdown {
   constructor(
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
     @Inject(Sealer) private readonly sealer: Sealer,
-    @Inject(Clock) private readonly clock: Clock,
+    @Inject(Clock) clock: Clock,
+    @Inject(Rests) private readonly rests: Rests,
     @Inject(ProblemLog) private readonly log: ProblemLog,
   ) {
     this.#store = settings.store;
@@ -160,7 +157,7 @@ export class SharedValues implements BeforeApplicationShutdown {
     if (store === undefined) {
       return null;
     }
-    if (evenAtRest || this.clock.now() >= this.#restsUntil) {
+    if (evenAtRest || this.rests.left(['store']) === 0) {
       try {
         const answer = await withTimeout(MAX_WAIT, () => operation(store));
         if (this.#wasWarned) {
@@ -169,7 +166,7 @@ export class SharedValues implements BeforeApplicationShutdown {
         }
         return answer;
       } catch (error) {
-        this.#restsUntil = this.clock.now() + REST;
+        this.rests.begin(['store']);
         this.#wasWarned = this.log.warn(storeDown(error), 'store') || this.#wasWarned;
       }
     }

@@ -10,7 +10,7 @@ import type { TransportReply, TransportRequest } from '../http/transport-request
 import { Transport } from '../http/transport.service.js';
 import { authenticated, hiddenForms, type OAuthClient } from './client-authentication.js';
 import { lifetimeOf, TimedToken } from './token-lifetime.js';
-import { isPermanent, parseOAuthError, parseTokenReply, unexplained } from './token-reply.js';
+import { isTransientError, parseOAuthError, parseTokenReply, unexplained } from './token-reply.js';
 
 /** What a client asks the token endpoint for. */
 export interface TokenGrant {
@@ -21,6 +21,7 @@ export interface TokenGrant {
   secrets?: readonly string[];
   /** See {@link TransportRequest}. */
   repeat?: TransportRequest['repeat'];
+  about?: TransportRequest['about'];
 }
 
 /** A reply of the token endpoint: any 2xx, and any 4xx that is not retried. */
@@ -41,13 +42,13 @@ export class TokenEndpoint {
   async send(
     tenant: Tenant,
     client: OAuthClient,
-    { operation, form, secrets = [], repeat }: TokenGrant,
+    { operation, form, secrets = [], repeat, about }: TokenGrant,
     deadline: Deadline,
   ): Promise<EndpointReply> {
     const authentication = authenticated(client, form, this.clock);
     const url = client.tokenUrl;
     const template = new URL(url).pathname;
-    const request = { operation, method: 'POST', url, template, repeat, ...authentication } as const;
+    const request = { operation, method: 'POST', url, template, repeat, about, ...authentication } as const;
     const { status, body, sentAt } = await this.transport.send(tenant, request, deadline);
     const error = parseOAuthError(body, [...secrets, ...hiddenForms(client, authentication)]);
     return { status, body, sentAt, error };
@@ -56,13 +57,14 @@ export class TokenEndpoint {
   /**
    * A new token for the API client, by the client credentials grant (RFC 6749 §4.4).
    *
+   * @param about a digest of the secret of the client
    * @throws {ExhibitorError} `token_rejected`, `token_unavailable`, `rate_limited`, `malformed_response`,
    * `deadline_exceeded`
    */
-  async request(client: OAuthClient, tenant: Tenant, deadline: Deadline): Promise<TimedToken> {
+  async request(client: OAuthClient, tenant: Tenant, about: string, deadline: Deadline): Promise<TimedToken> {
     const { scope } = tenant.settings;
     const form = { grant_type: 'client_credentials', ...(scope === null ? {} : { scope }) };
-    const sent = this.send(tenant, client, { operation: 'token', form }, deadline);
+    const sent = this.send(tenant, client, { operation: 'token', form, about }, deadline);
     const { status, body, sentAt, error } = await sent.catch((failure: unknown) => {
       throw asTokenFailure(failure, deadline.sent);
     });
@@ -90,9 +92,9 @@ function rejection(
   { oauthError, oauthErrorDescription }: OAuthFailure,
   details: { tenant: string; status: number; attempts: number },
 ): ExhibitorError {
-  return isPermanent(oauthError)
-    ? new TokenRejectedError(oauthError, oauthErrorDescription, details)
-    : new ExhibitorError('token_unavailable', `the token endpoint answered ${oauthError}`, details);
+  return isTransientError(oauthError)
+    ? new ExhibitorError('token_unavailable', `the token endpoint answered ${oauthError}`, details)
+    : new TokenRejectedError(oauthError, oauthErrorDescription, details);
 }
 
 /**

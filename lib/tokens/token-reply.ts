@@ -65,15 +65,12 @@ function malformed(why: string): TokenReply {
   return { kind: 'malformed', why };
 }
 
-/** How long a permanent refusal is remembered, in ms. */
-const REMEMBERED = 30_000;
-
 /** Errors that pass without a change of the request. RFC 6749 §4.1.2.1 has them; token endpoints use them as well. */
 const TRANSIENT: ReadonlySet<string> = new Set(['temporarily_unavailable', 'server_error', 'slow_down']);
 
-/** True where the same request will be refused again. */
-export function isPermanent(oauthError: string): boolean {
-  return !TRANSIENT.has(oauthError);
+/** True for an OAuth error that may pass without a change of the request. */
+export function isTransientError(oauthError: string): boolean {
+  return TRANSIENT.has(oauthError);
 }
 
 /** Code for a 4xx without an OAuth error, perhaps of a proxy: `http_403`. */
@@ -81,22 +78,7 @@ export function unexplained(status: number): string {
   return `http_${status}`;
 }
 
-/** A permanent refusal of the token endpoint, answered from memory until `until` (ms of {@link Clock.now}). */
-export interface TokenRefusal {
-  readonly until: number;
-  /** Not the error itself: its stack takes several kB of each tenant. */
-  readonly error: Pick<TokenRejectedError, 'oauthError' | 'oauthErrorDescription' | 'tenant' | 'status'>;
-}
-
-/** A refusal with the time for which it is remembered: none where the provider did not explain it. */
-export function remember(error: TokenRejectedError, now: number): TokenRefusal {
-  const { oauthError, oauthErrorDescription, tenant, status } = error;
-  const until = oauthError === unexplained(status ?? 0) ? now : now + REMEMBERED;
-  return { until, error: { oauthError, oauthErrorDescription, tenant, status } };
-}
-
-/** The remembered refusal as an error of a call that sent nothing. */
-export function repeated({ error }: TokenRefusal): TokenRejectedError {
-  const { oauthError, oauthErrorDescription, tenant, status } = error;
-  return new TokenRejectedError(oauthError, oauthErrorDescription, { tenant, status, attempts: 0 });
+/** True where the same request will be refused again, for all we know: the provider explained why. */
+export function isPermanent(error: unknown): boolean {
+  return error instanceof TokenRejectedError && error.oauthError !== unexplained(error.status ?? 0);
 }

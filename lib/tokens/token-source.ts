@@ -1,5 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import * as v from 'valibot';
+import { errorOf, failureOf } from '../errors/failure.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { TokenRejectedError } from '../errors/token-rejected.error.js';
 import type { ProblemLog } from '../config/problems/problem-log.service.js';
@@ -9,6 +10,9 @@ import type { Tenant } from '../config/tenant.js';
 import type { Clock } from '../call/clock.js';
 import type { Deadline } from '../call/deadline.js';
 import { withTimeout } from '../call/time-limit.js';
+import type { Rests } from '../call/rests.js';
+import { splitUrl } from '../http/wire/http-client.js';
+import { digestOf } from '../model/digest.js';
 import {
   newerClient,
   readApiClient,
@@ -18,7 +22,7 @@ import {
 } from './client-authentication.js';
 import type { TokenEndpoint } from './token-endpoint.service.js';
 import { TimedToken } from './token-lifetime.js';
-import { HEADER_SAFE } from './token-reply.js';
+import { HEADER_SAFE, isPermanent } from './token-reply.js';
 
 const TOKEN = 'token';
 const HINT = 'token-hint';
@@ -37,16 +41,15 @@ const storedToken = v.object({
   requestedAt: v.number(),
 });
 
-/** What the next token must be. Times are in ms of {@link Clock.now}. */
-export interface NeededToken {
-  /** The access token that it replaces; empty where there is none. */
-  readonly replaced: string;
-  /** Only a token of another process that was requested after this time will do. `-Infinity`: any; `Infinity`: none. */
-  readonly requestedAfter: number;
-  /** Only a token of another process that expires after this time will do. */
-  readonly expiresAfter: number;
-  /** False once the host has invalidated the token: what was requested before is not shared. */
-  readonly isNeeded: () => boolean;
+/** What is held of the token of a tenant. Times are in ms of {@link Clock.now}. */
+export interface HeldToken {
+  /** Callers get it while it lasts. */
+  token: TimedToken | undefined;
+  /**
+   * The access token that the next one replaces because it was refused, and when the refused request was sent: a token of another
+   * process counts only if it was requested later. Without `at`, where the host dropped what was held, none counts.
+   */
+  rejected: { readonly text: string; readonly at?: number } | undefined;
 }
 
 /** Where tokens come from: another process, through the `store` of the host, else the token endpoint. */
@@ -54,6 +57,7 @@ export class TokenSource {
   constructor(
     private readonly endpoint: TokenEndpoint,
     private readonly values: SharedValues,
+    private readonly rests: Rests,
     private readonly clock: Clock,
     private readonly log: ProblemLog,
   ) {}
@@ -61,78 +65,111 @@ export class TokenSource {
   /**
    * The next token of a tenant. Where its secret is refused, a secret function of the host is called again once.
    *
+   * @param held what was held when the renewal began
+   * @param isCurrent false once the host has dropped it: the next token is then not shared
    * @throws {ExhibitorError} `token_rejected`, `token_unavailable`, `rate_limited`, `malformed_response`, `deadline_exceeded`
    */
-  async next(tenant: Tenant, needed: NeededToken, deadline: Deadline): Promise<TimedToken> {
+  async renew(
+    tenant: Tenant,
+    held: Readonly<HeldToken>,
+    isCurrent: () => boolean,
+    deadline: Deadline,
+  ): Promise<TimedToken> {
+    const read = (): Promise<OAuthClient> => readApiClient(tenant, deadline, this.log);
+    const renewWith = async (client: OAuthClient): Promise<TimedToken> => {
+      const name = this.values.enabled ? this.values.secretName(clientText(tenant, client)) : undefined;
+      const token = await this.#tokenOf(client, name, tenant, held, deadline);
+      if (name !== undefined && !token.isShared && isCurrent()) {
+        // The callers do not wait for the store.
+        void this.#keep(name, token);
+      }
+      return token;
+    };
     try {
-      return await this.#nextWithSecretOfNow(tenant, needed, deadline);
+      const client = await read();
+      return await renewWith(client).catch(async (error: unknown) => {
+        // A refusal of now, and not one that is repeated in its rest: then this secret was read a moment ago.
+        const isRefused =
+          error instanceof TokenRejectedError && refusesSecret(error.oauthError) && deadline.sent > 0;
+        const newest = isRefused ? await newerClient(client, tenant.settings.clientSecret, read) : undefined;
+        if (newest === undefined) {
+          throw error;
+        }
+        return renewWith(newest);
+      });
     } catch (error) {
       this.#report(tenant, error);
       throw error;
     }
   }
 
-  async #nextWithSecretOfNow(tenant: Tenant, needed: NeededToken, deadline: Deadline): Promise<TimedToken> {
-    const read = (): Promise<OAuthClient> => readApiClient(tenant, deadline, this.log);
-    const client = await read();
-    try {
-      return await this.#nextOf(client, tenant, needed, deadline);
-    } catch (error) {
-      const isRefused = error instanceof TokenRejectedError && refusesSecret(error.oauthError);
-      const newest = isRefused ? await newerClient(client, tenant.settings.clientSecret, read) : undefined;
-      if (newest === undefined) {
-        throw error;
-      }
-      return this.#nextOf(newest, tenant, needed, deadline);
-    }
-  }
-
-  async #nextOf(
+  /** @param name of the token in the store; `undefined` without one */
+  async #tokenOf(
     client: OAuthClient,
+    name: string | undefined,
     tenant: Tenant,
-    needed: NeededToken,
+    held: Readonly<HeldToken>,
     deadline: Deadline,
   ): Promise<TimedToken> {
-    if (!this.values.enabled) {
-      return this.endpoint.request(client, tenant, deadline);
+    const about = digestOf(secretTextOf(client));
+    const request = {
+      tenant: tenant.stateKey.id,
+      origin: splitUrl(tenant.tokenUrl).origin,
+      operation: 'token',
+      about,
+    };
+    const failure = this.rests.tokenFailure(request);
+    if (name !== undefined && (held.rejected === undefined || held.rejected.at !== undefined)) {
+      // While the endpoint rests for this process, it does not wait for another one.
+      const waits = failure === undefined ? WAITS : [];
+      // Half of the time at most: the rest is for the token endpoint.
+      const search = withTimeout(deadline.remaining() / 2, () => this.#find(name, held, waits));
+      // A search that takes too long finds nothing: the store never fails a call.
+      const found = await search.catch(() => undefined);
+      if (found !== undefined) {
+        return found;
+      }
     }
-    const name = this.values.secretName(clientText(tenant, client));
-    // Half of the time at most: the rest is for the token endpoint.
-    const search = withTimeout(deadline.remaining() / 2, () => this.#find(name, needed));
-    // A search that takes too long finds nothing: the store never fails a call.
-    const found = await search.catch(() => undefined);
-    if (found !== undefined) {
-      return found;
+    if (failure !== undefined) {
+      deadline.silentSince = Number.NEGATIVE_INFINITY;
+      throw errorOf(failure, { tenant: tenant.key, attempts: deadline.sent });
     }
-    const token = await this.endpoint.request(client, tenant, deadline);
-    if (needed.isNeeded()) {
-      // The callers do not wait for the store.
-      void this.#keep(name, token);
+    try {
+      return await this.endpoint.request(client, tenant, about, deadline);
+    } catch (error) {
+      if (isExhibitorError(error) && error.isOfHost !== true && error.attempts !== 0) {
+        this.rests.tokenFailed(request, failureOf(error), isPermanent(error));
+      }
+      throw error;
     }
-    return token;
   }
 
-  /** The token of another process: at once, or after one of {@link WAITS} where one is asking for it now. */
-  async #find(name: string, needed: NeededToken): Promise<TimedToken | undefined> {
-    if (needed.requestedAfter === Number.POSITIVE_INFINITY) {
-      return undefined;
-    }
-    const found = await this.#read(name, needed);
+  /**
+   * The token of another process: at once, or after a wait where one is asking for it now.
+   *
+   * @param waits in ms; the store is read after each
+   */
+  async #find(
+    name: string,
+    held: Readonly<HeldToken>,
+    waits: readonly number[],
+  ): Promise<TimedToken | undefined> {
+    const found = await this.#read(name, held);
     this.values.publishOutcome(TOKEN, found === undefined ? 'miss' : 'hit');
-    if (found !== undefined) {
+    if (found !== undefined || waits.length === 0) {
       return found;
     }
     // A hint, no lock: nobody removes it, and whatever goes wrong costs a token request more. It names the token that is replaced:
     // a process that replaces another one does not wait.
-    const hint = JSON.stringify([name, needed.replaced]);
+    const hint = JSON.stringify([name, replacedBy(held)]);
     // `null`: the store does not answer, so nobody is waited for.
     const isFirst = (await this.values.write(HINT, hint, '1', HINT_TTL, { ifAbsent: true })) !== false;
     if (isFirst) {
       return undefined;
     }
-    for (const ms of WAITS) {
+    for (const ms of waits) {
       await pause(ms, undefined, { ref: false });
-      const token = await this.#read(name, needed);
+      const token = await this.#read(name, held);
       if (token !== undefined) {
         this.values.publishOutcome(TOKEN, 'waited');
         return token;
@@ -141,16 +178,18 @@ export class TokenSource {
     return undefined;
   }
 
-  async #read(name: string, needed: NeededToken): Promise<TimedToken | undefined> {
+  /** The token in the store, where it is a better one than that which is held. */
+  async #read(name: string, held: Readonly<HeldToken>): Promise<TimedToken | undefined> {
     const { success, output } = v.safeParse(storedToken, await this.values.readSealed(TOKEN, name));
     if (!success) {
       return undefined;
     }
     const requestedAt = output.requestedAt - this.#epoch();
     const token = new TimedToken({ ...output, requestedAt, isShared: true }, this.clock);
-    const { replaced, requestedAfter, expiresAfter } = needed;
-    const isWanted =
-      token.accessToken !== replaced && requestedAt > requestedAfter && token.expiresAt > expiresAfter;
+    const { rejected } = held;
+    const isNewer =
+      rejected?.at === undefined ? token.expiresAt > (held.token?.expiresAt ?? 0) : requestedAt > rejected.at;
+    const isWanted = isNewer && token.expiresAt > this.clock.now() && token.accessToken !== replacedBy(held);
     return isWanted ? token : undefined;
   }
 
@@ -176,6 +215,11 @@ export class TokenSource {
   #epoch(): number {
     return this.clock.epochMs() - this.clock.now();
   }
+}
+
+/** The access token that the next one replaces; empty where there is none. */
+function replacedBy({ token, rejected }: Readonly<HeldToken>): string {
+  return rejected?.text ?? token?.accessToken ?? '';
 }
 
 /** Stands for a client, with what only a holder of its secret knows: a process without the secret finds nothing. */

@@ -1,33 +1,29 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { publish } from '../call/channels.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
-import { TokenRejectedError } from '../errors/token-rejected.error.js';
 import { ProblemLog } from '../config/problems/problem-log.service.js';
 import { SharedValues } from '../store/shared-values.service.js';
 import { TenantRegistry } from '../config/tenant-registry.service.js';
 import type { StateKey, Tenant } from '../config/tenant.js';
 import { Clock, LONGEST_TIMER } from '../call/clock.js';
 import { Deadlines, type Deadline } from '../call/deadline.js';
+import { Rests } from '../call/rests.js';
 import { TokenEndpoint } from './token-endpoint.service.js';
 import type { AccessToken, TimedToken } from './token-lifetime.js';
 import type { GetTokenOptions, InvalidateOptions } from './token-options.interface.js';
-import { remember, repeated, type TokenRefusal } from './token-reply.js';
-import { TokenSource } from './token-source.js';
+import { TokenSource, type HeldToken } from './token-source.js';
 
-/** Pause of early renewals after one failed, in ms. The old token is still good. */
-const QUIET_AFTER_FAILURE = 5_000;
+interface Renewal {
+  readonly deadline: Deadline;
+  readonly result: Promise<TimedToken>;
+}
 
-/** What is held of the token of a tenant. To invalidate it, a new one takes its place: an older renewal fills the old one. */
-class Held {
-  /** It may have expired. */
+/** What is held of a tenant. Where the host drops it, a new one takes its place: a renewal under way fills the former one. */
+class Held implements HeldToken {
   token: TimedToken | undefined;
-  refusal: TokenRefusal | undefined;
-  renewal: { readonly deadline: Deadline; readonly result: Promise<TimedToken> } | undefined;
-  /** No early renewal before this time, in ms of {@link Clock.now}. */
-  quietUntil = 0;
+  renewal: Renewal | undefined;
 
-  /** @param invalidated the access token in whose place the next one comes, and since when */
-  constructor(public invalidated?: { readonly text: string; readonly at: number }) {}
+  constructor(public rejected: HeldToken['rejected'] = undefined) {}
 }
 
 /**
@@ -49,10 +45,11 @@ export class TokenService {
     @Inject(Clock) private readonly clock: Clock,
     @Inject(Deadlines) private readonly deadlines: Deadlines,
     @Inject(TokenEndpoint) endpoint: TokenEndpoint,
+    @Inject(Rests) private readonly rests: Rests,
     @Inject(SharedValues) values: SharedValues,
     @Inject(ProblemLog) log: ProblemLog,
   ) {
-    this.#source = new TokenSource(endpoint, values, clock, log);
+    this.#source = new TokenSource(endpoint, values, rests, clock, log);
   }
 
   /**
@@ -80,31 +77,58 @@ export class TokenService {
    * @throws {ExhibitorError} `unknown_tenant`, `tenant_required`
    */
   async invalidate(options?: InvalidateOptions): Promise<void> {
-    const tenant = await this.tenants.resolve(options?.tenant);
-    if (options?.rejected === undefined) {
+    const { stateKey } = await this.tenants.resolve(options?.tenant);
+    const text = options?.rejected;
+    if (text === undefined) {
       // Also where this process holds none: it must not take an older one from the store.
-      this.#invalidate(tenant, '', Number.POSITIVE_INFINITY);
-    } else {
-      this.removeRefused(tenant, options.rejected, this.clock.now());
+      this.#held.set(stateKey, new Held({ text: '' }));
+    } else if (this.#held.get(stateKey)?.token?.accessToken === text) {
+      this.#held.set(stateKey, new Held({ text, at: this.clock.now() }));
     }
   }
 
-  /** The token of a tenant, within the deadline of a call; synchronously where one is cached. @internal */
+  /** The token of a tenant, within the deadline of a call; synchronously where one is held. @internal */
   tokenFor(tenant: Tenant, deadline: Deadline): TimedToken | Promise<TimedToken> {
     return this.#fresh(tenant) ?? this.#wait(tenant, deadline);
   }
 
   /**
-   * The service answered 401 to a request with this token, which was sent at `sentAt` (ms of {@link Clock.now}): removes it,
-   * unless it was renewed meanwhile. @internal
+   * The token with which a request is sent once more, after the service answered 401 to it with this one. `undefined` where there is
+   * no other token, and none may be requested because of that. Others go on with the one that is held until another has come.
+   *
+   * @param sentAt {@link Clock.now} when the request was sent
+   * @internal
    */
-  removeRefused(tenant: Tenant, accessToken: string, sentAt: number): void {
-    if (this.#held.get(tenant.stateKey)?.token?.accessToken === accessToken) {
-      this.#invalidate(tenant, accessToken, sentAt);
+  async tokenAfter401(
+    tenant: Tenant,
+    refused: TimedToken,
+    sentAt: number,
+    deadline: Deadline,
+  ): Promise<TimedToken | undefined> {
+    const held = this.#heldOf(tenant);
+    if (held.token?.accessToken !== refused.accessToken) {
+      return this.tokenFor(tenant, deadline);
+    }
+    if (held.renewal === undefined) {
+      if (!this.rests.mayReplace(tenant.stateKey.id, this.clock.now() - refused.requestedAt)) {
+        return undefined;
+      }
+      held.rejected = { text: refused.accessToken, at: sentAt };
+    }
+    return this.#wait(tenant, deadline);
+  }
+
+  /** The service answered 403: a scope may have been granted since this token was requested, so its renewal is due. @internal */
+  renewAfter403(tenant: Tenant, forbidden: TimedToken, sentAt: number): void {
+    const held = this.#heldOf(tenant);
+    const isHeld = held.token?.accessToken === forbidden.accessToken && held.renewal === undefined;
+    if (isHeld && this.rests.mayReplace(tenant.stateKey.id)) {
+      held.rejected = { text: forbidden.accessToken, at: sentAt };
+      this.#renewBehind(tenant, held);
     }
   }
 
-  /** Answers no promise where a token is cached. */
+  /** Answers no promise where a token is held. */
   #get(tenant: Tenant, ms: number, signal: AbortSignal | undefined): AccessToken | Promise<AccessToken> {
     const fresh = signal?.aborted === true ? undefined : this.#fresh(tenant);
     if (fresh !== undefined) {
@@ -124,96 +148,70 @@ export class TokenService {
     if (held === undefined || token === undefined || now >= token.expiresAt) {
       return undefined;
     }
-    if (now >= token.renewAt && now >= held.quietUntil && held.renewal === undefined) {
-      held.renewal = this.#renew(tenant, held);
-      held.renewal.result.then(
-        ({ isShared }) => publishOutcome(tenant, isShared ? 'shared' : 'renewed-early'),
-        (error: unknown) => publishFailure(tenant, error),
-      );
+    const isDue = now >= token.renewAt && held.renewal === undefined;
+    if (isDue && this.rests.left(['renewal', tenant.stateKey.id]) === 0) {
+      this.#renewBehind(tenant, held);
     }
     publish('token', () => ({ tenant: tenant.key, outcome: 'hit' }));
     return token;
   }
 
+  #renewBehind(tenant: Tenant, held: Held): void {
+    this.#renew(tenant, held, tenant.http.deadline).result.then(
+      ({ isShared }) => publishOutcome(tenant, isShared ? 'shared' : 'renewed-early'),
+      (error: unknown) => publishFailure(tenant, error),
+    );
+  }
+
   /** Waits for the next token within the deadline of a call: that of the renewal under way, else of a new one. */
   async #wait(tenant: Tenant, deadline: Deadline): Promise<TimedToken> {
     try {
-      return await this.#join(tenant, deadline);
+      if (deadline.isOver) {
+        throw deadline.failure({ tenant: tenant.key });
+      }
+      const held = this.#heldOf(tenant);
+      // One whose time is up has not told its callers yet.
+      const joined = held.renewal?.deadline.isOver === true ? undefined : held.renewal;
+      // Published, where this call itself starts the renewal and no other process had the token.
+      const outcome = held.rejected === undefined ? 'fetched' : 'forced';
+      const { result, deadline: own } = joined ?? this.#renew(tenant, held, deadline.remaining());
+      const token = await deadline.race(result, own);
+      publishOutcome(tenant, joined !== undefined || token.isShared ? 'shared' : outcome);
+      return token;
     } catch (error) {
       publishFailure(tenant, error);
       throw error;
     }
   }
 
-  async #join(tenant: Tenant, deadline: Deadline): Promise<TimedToken> {
-    for (;;) {
-      if (deadline.isOver) {
-        throw deadline.failure({ tenant: tenant.key });
-      }
-      const held = this.#heldOf(tenant);
-      if (held.refusal !== undefined && this.clock.now() < held.refusal.until) {
-        throw repeated(held.refusal);
-      }
-      const isJoined = held.renewal !== undefined;
-      // Published, where this call itself starts the renewal and no other process had the token.
-      const outcome = held.invalidated === undefined ? 'fetched' : 'forced';
-      held.renewal ??= this.#renew(tenant, held);
-      try {
-        const token = await deadline.race(held.renewal.result, held.renewal.deadline);
-        publishOutcome(tenant, isJoined || token.isShared ? 'shared' : outcome);
-        return token;
-      } catch (error) {
-        // A renewal that ran out of time does not fail a caller that joined later and has time left.
-        const wasLate = isJoined && isExhibitorError(error) && error.code === 'deadline_exceeded';
-        if (deadline.isOver || !wasLate) {
-          throw error;
-        }
-      }
-    }
-  }
-
-  /** Starts a renewal with a deadline of its own. No caller's abort cancels it. */
-  #renew(tenant: Tenant, held: Held): NonNullable<Held['renewal']> {
-    const deadline = this.deadlines.start(tenant.http.deadline);
+  /** Starts a renewal with a deadline of its own, at least that of its caller. No caller's abort cancels it. */
+  #renew(tenant: Tenant, held: Held, ms: number): Renewal {
+    const deadline = this.deadlines.start(Math.max(tenant.http.deadline, ms));
     deadline.tenant = tenant.key;
-    const result = this.#fetch(tenant, held, deadline).finally(() => {
+    const result = this.#request(tenant, held, deadline).finally(() => {
       deadline.clear();
-      held.renewal = undefined;
+      if (held.renewal === renewal) {
+        held.renewal = undefined;
+      }
     });
+    const renewal = { deadline, result };
+    held.renewal = renewal;
     // Every caller handles a failure itself. Without callers, an unhandled rejection would end the process.
     result.catch(() => undefined);
-    return { deadline, result };
+    return renewal;
   }
 
-  async #fetch(tenant: Tenant, held: Held, deadline: Deadline): Promise<TimedToken> {
-    const { token, invalidated } = held;
+  async #request(tenant: Tenant, held: Held, deadline: Deadline): Promise<TimedToken> {
     try {
-      const next = await this.#source.next(
-        tenant,
-        {
-          replaced: token?.accessToken ?? invalidated?.text ?? '',
-          requestedAfter: invalidated?.at ?? Number.NEGATIVE_INFINITY,
-          expiresAfter: Math.max(token?.expiresAt ?? 0, this.clock.now()),
-          isNeeded: () => this.#held.get(tenant.stateKey) === held,
-        },
-        deadline,
-      );
-      held.token = next;
-      held.refusal = undefined;
-      held.invalidated = undefined;
-      return next;
+      const isCurrent = (): boolean => this.#held.get(tenant.stateKey) === held;
+      const token = await this.#source.renew(tenant, { ...held }, isCurrent, deadline);
+      held.token = token;
+      held.rejected = undefined;
+      return token;
     } catch (error) {
-      const now = this.clock.now();
-      if (error instanceof TokenRejectedError) {
-        held.refusal = remember(error, now);
-      }
-      held.quietUntil = Math.max(now + QUIET_AFTER_FAILURE, held.refusal?.until ?? 0);
+      this.rests.renewalFailed(tenant.stateKey.id);
       throw error;
     }
-  }
-
-  #invalidate(tenant: Tenant, text: string, at: number): void {
-    this.#held.set(tenant.stateKey, new Held({ text, at }));
   }
 
   #heldOf(tenant: Tenant): Held {

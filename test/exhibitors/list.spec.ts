@@ -2,8 +2,9 @@ import { beforeEach, describe, expect, it } from '@jest/globals';
 import type { StandardSchemaV1 } from '@standard-schema/spec';
 import { firstValueFrom, lastValueFrom, toArray } from 'rxjs';
 import { z } from 'zod';
-import type { Exhibitor, ListOptions } from '../../lib/index.js';
+import { TokenService, type Exhibitor, type ListOptions } from '../../lib/index.js';
 import { handMadeCases, startRestHost, threeTenants, wrapper, type Answer } from './rest-host.js';
+import { clockOf } from '../support/clock.js';
 import { useHost, useSandbox } from '../support/lifetimes.js';
 import { unhandledIn } from '../support/messages.js';
 import { sendJson } from '../support/server.js';
@@ -12,7 +13,7 @@ import { traced } from '../support/traced-requests.js';
 
 const sandbox = await useSandbox();
 const host = useHost(() => startRestHost(threeTenants(sandbox)));
-const { against } = handMadeCases();
+const { against, context } = handMadeCases();
 beforeEach(() => sandbox.clearRequests());
 
 const lists = () => traced(sandbox).filter(({ operation }) => operation === 'list');
@@ -62,6 +63,8 @@ describe('list', () => {
 
   it.each([1, 20])('replaces a refused token once, for %i calls', async (calls) => {
     await list();
+    // A younger one is not replaced because of a 401.
+    clockOf(host.context).skip(10_000);
     sandbox.revokeTokens('acme');
     sandbox.clearRequests();
     const pages = await Promise.all(Array.from({ length: calls }, () => list()));
@@ -77,11 +80,13 @@ describe('list', () => {
     [401, 'access_denied', 2],
     ['nothing', 'aborted', 2],
   ])('counts the request before a 401 as well, where %p follows', async (next, code, attempts) => {
-    const { exhibitors, service } = against(({ count, response }) => {
+    const { exhibitors, service, tenant } = against(({ count, response }) => {
       if (count === 1 || next !== 'nothing') {
         sendJson(response, {}, count === 1 ? 401 : Number(next), { 'retry-after': '0' });
       }
     });
+    await context().get(TokenService).getToken({ tenant });
+    clockOf(context()).skip(10_000);
     const caller = new AbortController();
     const failure = expect(
       firstValueFrom(exhibitors.list('event', { signal: caller.signal })),

@@ -3,6 +3,7 @@ import { firstValueFrom } from 'rxjs';
 import { TokenService, isExhibitorError, type ExhibitorError, type TenantOptions } from '../../lib/index.js';
 import { defaultSeed, type SandboxRequest } from '../../lib/development/testing/index.js';
 import { startRestHost, type RestHost } from '../exhibitors/rest-host.js';
+import { clockOf } from '../support/clock.js';
 import { useSandbox } from '../support/lifetimes.js';
 import { unhandledIn } from '../support/messages.js';
 import { openRequests } from '../support/sandbox.js';
@@ -44,6 +45,8 @@ describe('a fault of the service', () => {
         await tokens.getToken({ tenant });
       }
     }
+    // A younger token is not replaced because of a 401.
+    clockOf(host.context).skip(10_000);
     sandbox.clearRequests();
     const waiting = [...cells];
     const work = async (): Promise<void> => {

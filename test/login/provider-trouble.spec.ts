@@ -15,6 +15,7 @@ import {
 } from '../support/provider-script.js';
 import type { LoginOverrides, ScriptedProvider } from '../support/provider.js';
 import { Visitor, type Reply } from '../support/visitor.js';
+import { aWhile } from '../support/wait.js';
 import { withProvider } from './hosts.js';
 import {
   arrive,
@@ -130,6 +131,8 @@ describe('a failing provider', () => {
     provider.script = silent;
     expect([503, 504]).toContain((await toHost(visitor, arrival)).status);
     expect(redemptionsOf(arrival)).toBe(1);
+    // The fetch began after the call, and ends after it.
+    await aWhile();
     for (const script of [{}, silent]) {
       provider.script = script;
       clockOf(remote.app).skip(600_001, ['now']);

@@ -450,7 +450,7 @@ describe('the keys of several tenants', () => {
 
   it('are fetched for all by a tenant whose own time is too short', async () => {
     await boot({ brief: tenantOf({}, { http: { deadline: 400 } }), patient: tenantOf() });
-    provider.script = { keys: sends({ delay: 300 }) };
+    provider.script = { keys: sends({ delay: 800 }) };
     await expect(validate(rs256, 'brief')).rejects.toMatchObject({ code: 'deadline_exceeded' });
     await validate(rs256, 'patient');
     expect(fetches()).toBe(1);

@@ -152,6 +152,7 @@ describe('a token that the service refused', () => {
   it('is replaced once for all processes, and no call fails', async () => {
     const { one, all } = await fleet(4, { answer: slowly() });
     await textsOf(all);
+    await pass(10 * SECOND, all);
     one.revoked.add('token-1');
     const calls = all.flatMap((bench) => times(5, bench)).map((bench) => bench.call());
     expect(await Promise.all(calls)).toEqual(times(20, 'a page'));
@@ -160,8 +161,8 @@ describe('a token that the service refused', () => {
 
   it('is replaced by one of the endpoint where that in the store may be revoked as well', async () => {
     const { one, two } = await oneBesideStore();
-    one.clock.ahead = 6 * SECOND;
-    two.clock.ahead = 6 * SECOND;
+    one.clock.ahead = 10 * SECOND;
+    two.clock.ahead = 10 * SECOND;
     one.revoked.add('token-1').add('token-2');
     expect(await one.call()).toBe('a page');
     expect(one.received).toEqual(['token-1', 'token-3']);
@@ -246,6 +247,7 @@ describe('the hint that a process is asking', () => {
   it('is none of another token: that of the last renewal delays no next one', async () => {
     const { one, two, all } = await fleet(2);
     await textsOf(all);
+    await pass(10 * SECOND, all);
     one.revoked.add('token-1');
     store.calls = 0;
     expect(await one.call()).toBe('a page');
@@ -259,6 +261,7 @@ describe('the hint that a process is asking', () => {
     async (rubbish) => {
       const { one, all } = await fleet(3, { answer: slowly() });
       await textsOf(all);
+      await pass(10 * SECOND, all);
       for (const entry of store.raw.values()) {
         Object.assign(entry, { value: rubbish, until: Number.POSITIVE_INFINITY });
       }

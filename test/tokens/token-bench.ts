@@ -50,6 +50,8 @@ export class TokenBench {
   readonly clock = { ahead: 0, chance: 0 };
   readonly tokens: TokenService;
   readonly url: string;
+  /** Status of the REST API, unless it refuses the token. */
+  status = 200;
   /** Access tokens that the REST API refuses, and those that it received. */
   readonly revoked = new Set<string>();
   readonly received: string[] = [];
@@ -98,7 +100,7 @@ export class TokenBench {
     if (method === 'GET') {
       const token = (headers.authorization ?? '').slice('Bearer '.length);
       this.received.push(token);
-      return sendJson(response, wrapper(1, 0, 0), this.revoked.has(token) ? 401 : 200);
+      return sendJson(response, wrapper(1, 0, 0), this.revoked.has(token) ? 401 : this.status);
     }
     const form = new URLSearchParams(String(Buffer.concat(await request.toArray())));
     this.authorizations.push(headers.authorization);

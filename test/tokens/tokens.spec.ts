@@ -171,15 +171,85 @@ describe('renewal', () => {
   });
 });
 
-it('a caller that comes late does not fail by the deadline of earlier ones', async () => {
-  const http = { deadline: 600, attemptTimeout: 600, attempts: 1 };
-  const bench = await startBench(() => undefined, { http });
+it('a renewal has at least the time of each caller: one that joins it late does not fail by the deadline of earlier ones', async () => {
+  const { answer, release } = heldBack();
+  const bench = await startBench(answer, { http: { deadline: 300 } });
   const early = bench.text().catch(({ code }) => code);
-  await eventually(() => bench.posts.length === 1);
+  await eventually(() => release.length === 1);
   const late = bench.call(5_000);
-  bench.answer = granted();
-  expect(await early).toMatch(/deadline_exceeded|token_unavailable/);
-  expect([await late, bench.received]).toEqual(['a page', ['token-2']]);
+  expect(await early).toBe('deadline_exceeded');
+  release[0]?.();
+  expect([await late, bench.received]).toEqual(['a page', ['token-1']]);
+});
+
+describe('a token that the service refuses', () => {
+  /** All calls of a service that answers each token with this status. */
+  async function refusing(status: 401 | 403) {
+    const bench = await startBench();
+    await bench.text();
+    bench.status = status;
+    const calls = (count: number) => Promise.all(Array.from({ length: count }, () => bench.call()));
+    return { bench, calls };
+  }
+
+  it('with 401 costs one renewal in 10 s, however many calls: two requests a call became one', async () => {
+    const { bench, calls } = await refusing(401);
+    // Younger than 10 s.
+    expect(new Set(await calls(50))).toEqual(new Set(['access_denied']));
+    expect([bench.posts.length, bench.received.length]).toEqual([1, 50]);
+    for (const posts of [2, 3, 4]) {
+      bench.clock.ahead += 10 * SECOND;
+      bench.received.length = 0;
+      expect(new Set(await calls(50))).toEqual(new Set(['access_denied']));
+      for (let call = 0; call < 10; call++) {
+        bench.clock.ahead += 900;
+        await bench.call();
+      }
+      expect([bench.posts.length, bench.received.length]).toEqual([posts, 110]);
+    }
+  });
+
+  it('with 401 is held until another has come: calls of others go on with it meanwhile', async () => {
+    const { answer, release } = heldBack();
+    const { bench } = await refusing(401);
+    bench.clock.ahead = 10 * SECOND;
+    bench.answer = answer;
+    const refusedCall = bench.call();
+    await eventually(() => release.length === 1);
+    bench.status = 200;
+    expect([await bench.call(), bench.received.at(-1)]).toEqual(['a page', 'token-1']);
+    release[0]?.();
+    expect([await refusedCall, bench.received.at(-1)]).toEqual(['a page', 'token-2']);
+  });
+
+  it('with 401 is held where no other comes, and none is requested for 10 s', async () => {
+    const { bench } = await refusing(401);
+    bench.clock.ahead = 10 * SECOND;
+    bench.answer = failing(503);
+    expect(await bench.call()).toBe('token_unavailable');
+    const { length } = bench.posts;
+    bench.clock.ahead += 9 * SECOND;
+    expect(await bench.call()).toBe('access_denied');
+    bench.status = 200;
+    expect([await bench.call(), bench.received.at(-1), bench.posts.length]).toEqual([
+      'a page',
+      'token-1',
+      length,
+    ]);
+  });
+
+  it('with 403 is renewed behind at once, and once in 10 s', async () => {
+    const { bench } = await refusing(403);
+    for (const posts of [2, 3]) {
+      for (let call = 0; call < 10; call++) {
+        expect(await bench.call()).toBe('access_denied');
+        await eventually(() => bench.posts.length === posts);
+      }
+      bench.clock.ahead += 10 * SECOND;
+    }
+    bench.status = 200;
+    expect([await bench.call(), bench.received.at(-1)]).toEqual(['a page', 'token-3']);
+  });
 });
 
 describe('invalidate', () => {
@@ -217,30 +287,44 @@ describe('invalidate', () => {
 });
 
 describe('a refusal', () => {
-  const described = (oauthError: string, status: number): [string, Answer, object, boolean] => {
+  const described = (oauthError: string, status: number): [string, Answer, object, number] => {
     const error = { code: 'token_rejected', oauthError, oauthErrorDescription: 'why', status };
-    return [oauthError, refused(oauthError, status, 'why'), error, true];
+    return [oauthError, refused(oauthError, status, 'why'), error, 30];
   };
-  it.each<[what: string, answer: Answer, error: object, remembered: boolean]>([
+  it.each<[what: string, answer: Answer, error: object, seconds: number]>([
     described('invalid_client', 401),
     described('invalid_scope', 400),
     described('access_denied', 403),
     described('invalid_client', 200),
-    ['server_error', refused('server_error'), { code: 'token_unavailable' }, false],
-    ['no OAuth error', failing(400), { code: 'token_rejected', oauthError: 'http_400' }, false],
-    ['503', failing(503), { code: 'token_unavailable', status: 503 }, false],
-    ['429', failing(429), { code: 'rate_limited', status: 429 }, false],
-  ])('by %s is remembered for 30 s, or not at all', async (_what, answer, error, remembered) => {
+    ['server_error', refused('server_error'), { code: 'token_unavailable' }, 1],
+    ['no OAuth error', failing(400), { code: 'token_rejected', oauthError: 'http_400' }, 1],
+    ['503', failing(503), { code: 'token_unavailable', status: 503 }, 1],
+    ['429', failing(429), { code: 'rate_limited', status: 429 }, 1],
+    ['a reply without a token', () => ({}), { code: 'malformed_response', status: 200 }, 1],
+  ])('by %s is repeated without a request, for 30 s or 1 s', async (_what, answer, error, seconds) => {
     const bench = await startBench(answer, { http: { attempts: 1 } });
     await expect(bench.text()).rejects.toMatchObject({ ...error, tenant: 'acme', attempts: 1 });
     bench.answer = granted();
-    if (remembered) {
-      bench.clock.ahead = 29 * SECOND;
-      await expect(bench.text()).rejects.toMatchObject({ ...error, tenant: 'acme', attempts: 0 });
-      expect([bench.outcomes, bench.posts.length]).toEqual([['failed', 'failed'], 1]);
-      bench.clock.ahead = 31 * SECOND;
-    }
+    bench.clock.ahead = seconds * SECOND - 500;
+    await expect(bench.text()).rejects.toMatchObject({ ...error, tenant: 'acme', attempts: 0 });
+    expect([bench.outcomes, bench.posts.length]).toEqual([['failed', 'failed'], 1]);
+    bench.clock.ahead = seconds * SECOND + 100;
     expect(await bench.text()).toBe('token-2');
+  });
+
+  it('is of the secret that was refused: another one is tried at once', async () => {
+    let secret = 'the old secret';
+    const answer: Answer = (form, ...rest) =>
+      (form.get('client_secret') === 'the new secret' ? granted() : refused('invalid_client', 401))(
+        form,
+        ...rest,
+      );
+    const bench = await startBench(answer, { tenants: { acme: { clientSecret: () => secret } } });
+    for (const attempts of [1, 0]) {
+      await expect(bench.text()).rejects.toMatchObject({ code: 'token_rejected', attempts });
+    }
+    secret = 'the new secret';
+    expect([await bench.text(), bench.posts.length]).toEqual(['token-2', 2]);
   });
 
   it('shows nothing of the request that it repeats', async () => {
@@ -375,6 +459,7 @@ describe('a token reply', () => {
       ),
     ]) {
       bench.answer = answer;
+      bench.clock.ahead += 2 * SECOND;
       await expect(bench.text()).rejects.toMatchObject({ code: 'malformed_response', attempts: 1 });
     }
   });

@@ -6,8 +6,8 @@ import { CHECKED_OPTIONS, type CheckedOptions } from '../../config/check-options
 import { ProblemLog } from '../../config/problems/problem-log.service.js';
 import { Clock } from '../../call/clock.js';
 import { Deadlines, type Deadline } from '../../call/deadline.js';
+import { Rests } from '../../call/rests.js';
 import { createCache, type ExpiringCache } from '../../call/expiring-cache.js';
-import { MOST_OF_TIME } from '../../http/request-attempts.js';
 import type { LookupFilter } from '../call-options.interface.js';
 import { exhibitorIdOf, type ExhibitorIdOf } from '../exhibitor-id.js';
 import { RestClient } from '../rest-client.service.js';
@@ -51,6 +51,7 @@ export class ExhibitorLookups {
     @Inject(RestClient) rest: RestClient,
     @Inject(Deadlines) private readonly deadlines: Deadlines,
     @Inject(Clock) private readonly clock: Clock,
+    @Inject(Rests) private readonly rests: Rests,
     @Inject(ProblemLog) log: ProblemLog,
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
   ) {
@@ -80,25 +81,37 @@ export class ExhibitorLookups {
     return cached.records;
   }
 
-  /** The records. While the service fails, an older answer may do (`staleIfError`). */
+  /** The records. While the service fails, an older answer may do (`staleIfError`): at once in the rest after a failure. */
   async find(subject: LookupSubject, caller: Deadline): Promise<readonly unknown[]> {
     const remembered = this.remembered(subject);
     if (remembered !== undefined) {
       return remembered;
     }
     const key = keyOf(subject);
-    const { records, deadline } = this.#running.get(key) ?? this.#start(subject, caller);
-    const patience = MOST_OF_TIME * Math.min(subject.tenant.http.attemptTimeout, caller.remaining());
+    const resting = this.rests.left(['lookup', key]) > 0 ? this.#cache?.get(key) : undefined;
+    if (resting !== undefined) {
+      report(subject, 'stale');
+      return resting.records;
+    }
+    const running = this.#running.get(key);
+    const joined = running?.deadline.isOver === true ? undefined : running;
+    const { records, deadline } = joined ?? this.#start(subject, caller);
+    const patience = Math.min(subject.tenant.http.attemptTimeout, caller.remaining());
     try {
       const found = await caller.race(records, deadline);
       report(subject, 'miss');
       return found;
     } catch (error) {
+      // It began before this call, and ran out of time.
+      if (joined !== undefined && deadline.isSilent && !caller.isOver) {
+        return this.find(subject, caller);
+      }
       const old = isOutage(error, deadline, patience) ? this.#cache?.get(key) : undefined;
       report(subject, old === undefined ? 'miss' : 'stale');
       if (old === undefined) {
         throw error;
       }
+      this.rests.begin(['lookup', key]);
       return old.records;
     }
   }
@@ -180,11 +193,7 @@ function matches(key: string, filter: LookupFilter): boolean {
  * those on purpose.
  */
 function isOutage(error: unknown, lookup: Deadline, patience: number): boolean {
-  return (
-    isExhibitorError(error) &&
-    OUTAGES.has(error.code) &&
-    (lookup.hasPartnerFailed(patience) || error.code === 'token_unavailable')
-  );
+  return isExhibitorError(error) && OUTAGES.has(error.code) && lookup.hasPartnerFailed(patience);
 }
 
 function report({ tenant }: LookupSubject, outcome: LookupMessage['outcome']): void {

@@ -63,7 +63,7 @@ export class LookupEndpoint {
     deadline: Deadline,
   ): Promise<unknown> {
     const path = lookupPath(eventId, contactEmail) + query;
-    const request = { operation: 'lookup', path, template: TEMPLATE } as const;
+    const request = { operation: 'lookup', path, template: TEMPLATE, contact: contactEmail } as const;
     try {
       return (await this.rest.get(tenant, request, deadline)).body;
     } catch (error) {
