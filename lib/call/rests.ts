@@ -188,6 +188,18 @@ export class Rests {
     this.begin(['renewal', tenant], AFTER_FAILED_TOKEN.renewal);
   }
 
+  /** The host dropped what is held of a tenant's token: the next one is requested, whatever was refused. A pause asked for stays. */
+  tokenDropped(tenant: number): void {
+    for (const kind of ['refusal', 'renewal'] as const) {
+      const rests = this.#byKind.get(kind);
+      for (const key of rests?.keys() ?? []) {
+        if (key.startsWith(`[${tenant},`) || key === `[${tenant}]`) {
+          rests?.delete(key);
+        }
+      }
+    }
+  }
+
   /** Whether token requests of this client fail at once, and why. */
   tokenFailure({ tenant, origin, about = '' }: PausedRequest): Failure | undefined {
     return this.failure(['refusal', tenant, origin, about]);

@@ -82,6 +82,7 @@ export class TokenService {
     if (text === undefined) {
       // Also where this process holds none: it must not take an older one from the store.
       this.#held.set(stateKey, new Held({ text: '' }));
+      this.rests.tokenDropped(stateKey.id);
     } else if (this.#held.get(stateKey)?.token?.accessToken === text) {
       this.#held.set(stateKey, new Held({ text, at: this.clock.now() }));
     }

@@ -127,7 +127,7 @@ describe('a refusal with half a body', () => {
     ['of a lookup is no exhibitor', 404, lookup, [], 1],
     ['of a list is not_found', 404, list, { code: 'not_found', status: 404 }, 1],
     ['is access_denied', 403, list, { code: 'access_denied', status: 403 }, 1],
-    ['asks for another token', 401, lookup, { code: 'access_denied', status: 401 }, 2],
+    ['to a new token is access_denied', 401, lookup, { code: 'access_denied', status: 401 }, 1],
     ['is request_rejected', 422, lookup, { code: 'request_rejected', status: 422 }, 1],
     ['has its Retry-After', 429, lookup, { code: 'rate_limited', status: 429, retryAfterMs: 7_000 }, 1],
   ])('%s: %i', async (_what, status, call, end, requests) => {

@@ -19,6 +19,7 @@ import { honest, startRestHost, startService } from '../exhibitors/rest-host.js'
 import { signIn } from '../nest/signed-in.js';
 import { leaksOf } from '../setup/leaks.js';
 import { MemoryStore } from '../store/memory-store.js';
+import { clockOf } from '../support/clock.js';
 import { acmeOptions, startHost } from '../support/host.js';
 import { useSandbox } from '../support/lifetimes.js';
 import { loadSnippets } from '../support/snippets.js';
@@ -245,6 +246,8 @@ describe('the recipe of docs/observability.md', () => {
       within('failing', (end) => firstValueFrom(host.exhibitors.list('world-2026')).finally(end));
     sandbox.failNext('token', { kind: 'status', status: 400, body: '' });
     await expect(list()).rejects.toMatchObject({ code: 'token_rejected' });
+    // After a failed token request there is none for a second.
+    clockOf(host.context).skip(1_001);
     await list();
     sandbox.failNext('list', { kind: 'delay', ms: 400 });
     await expect(list()).rejects.toMatchObject({ code: 'service_unavailable' });

@@ -327,6 +327,13 @@ describe('a refusal', () => {
     expect([await bench.text(), bench.posts.length]).toEqual(['token-2', 2]);
   });
 
+  it('is forgotten where the host invalidates', async () => {
+    const bench = await startBench(refused('invalid_client', 401));
+    await expect(bench.text()).rejects.toMatchObject({ attempts: 1 });
+    await bench.tokens.invalidate();
+    await expect(bench.text()).rejects.toMatchObject({ attempts: 1 });
+  });
+
   it('shows nothing of the request that it repeats', async () => {
     const bench = await startBench((form, ...rest) => {
       const secret = form.get('client_secret') ?? '';
