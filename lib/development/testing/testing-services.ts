@@ -53,9 +53,9 @@ function transportTo(backend: ExhibitorTestingBackend): Type<Transport> {
     override async send(...[tenant, { operation, url }, deadline]: Parameters<Transport['send']>) {
       if (operation === 'lookup') {
         // A failure of the service, for which an old answer may serve.
-        deadline.isFailed = true;
+        deadline.silentSince = Number.NEGATIVE_INFINITY;
         backend.failIfDue({ method: operation, tenant: tenant.key });
-        deadline.isFailed = false;
+        deadline.silentSince = Number.POSITIVE_INFINITY;
       }
       // A 404 is about the event: the log need not warn of the base URL.
       tenant.stateKey.hasAnswered = true;
