@@ -4,7 +4,7 @@ import type { HttpContext } from '../browser/http-context.js';
 import { digestOf } from '../model/digest.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import { freezeJson } from '../model/json-values.js';
-import { partyClaimOf } from '../oidc/check-claims.js';
+import { partyClaimOf } from '../oidc/token-rules.js';
 import { TokenValidator } from '../oidc/token-validator.service.js';
 import { UserInfo } from '../oidc/user-info.service.js';
 import { ProblemLog } from '../config/problems/problem-log.service.js';

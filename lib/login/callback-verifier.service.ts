@@ -1,9 +1,9 @@
-import { randomUUID } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import { Inject, Injectable } from '@nestjs/common';
 import type { JWTPayload } from 'jose';
 import { LoginFailedError, type LoginFailureReason } from '../errors/login-failed.error.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
-import { hashFits, isText } from '../oidc/check-claims.js';
+import { isText } from '../model/json-values.js';
 import { OpenIdProvider } from '../oidc/openid-provider.service.js';
 import { TokenValidator } from '../oidc/token-validator.service.js';
 import { UserInfo, type VerifiedUser } from '../oidc/user-info.service.js';
@@ -169,4 +169,12 @@ export class CallbackVerifier {
       expiresAt: now + this.#identityTtl,
     };
   }
+}
+
+/** True where a claim is the left half of this value's hash, by the hash function of the algorithm (OIDC Core §3.3.2.11). */
+function hashFits(claim: unknown, value: string, algorithm: string): boolean {
+  // `EdDSA` and `Ed25519` name no hash function: Ed25519 uses SHA-512.
+  const bits = /(256|384|512)$/.exec(algorithm)?.[1] ?? '512';
+  const digest = createHash(`sha${bits}`).update(value).digest();
+  return claim === digest.subarray(0, digest.length / 2).toString('base64url');
 }

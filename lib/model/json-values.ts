@@ -5,6 +5,11 @@ export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
+/** True for text that is not empty. */
+export function isText(value: unknown): value is string {
+  return typeof value === 'string' && value !== '';
+}
+
 /** True for an object without members. Instances of classes may hold something that is none. */
 export function isEmptyObject(value: unknown): boolean {
   return isRecord(value) && Object.keys(value).length === 0 && isPlain(value);

@@ -8,6 +8,7 @@ import type { ExhibitorSettings } from '../config/exhibitor-settings.js';
 import { MOST_KEYS, type KeySource } from '../config/key-source.js';
 import { endpointUrl, isAllowedUrl } from '../config/value-schemas.js';
 import { addressOption } from '../config/problems/address-problems.js';
+import { described } from '../config/problems/claim-text.js';
 import type { Refusal } from '../config/problems/problem.interface.js';
 import { ProblemLog } from '../config/problems/problem-log.service.js';
 import { loginOf, type EndpointName, type Tenant } from '../config/tenant.js';
@@ -16,7 +17,6 @@ import { Deadlines, type Deadline } from '../call/deadline.js';
 import { Rests } from '../call/rests.js';
 import type { TransportRequest } from '../http/transport-request.interface.js';
 import { Transport } from '../http/transport.service.js';
-import { described } from './check-claims.js';
 import { keySetOf, type KeySet } from './key-set.js';
 import { PublishedDocuments } from './published-documents.js';
 

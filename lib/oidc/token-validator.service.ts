@@ -1,17 +1,24 @@
 import { Inject, Injectable } from '@nestjs/common';
-import type { JWTPayload } from 'jose';
+import type { JWTPayload, JWTVerifyOptions } from 'jose';
 import { ConfigurationError } from '../errors/configuration.error.js';
+import { described } from '../config/problems/claim-text.js';
 import type { Refusal } from '../config/problems/problem.interface.js';
 import { ProblemLog } from '../config/problems/problem-log.service.js';
 import { TenantRegistry } from '../config/tenant-registry.service.js';
 import { loginOf, type Tenant } from '../config/tenant.js';
 import { Clock } from '../call/clock.js';
 import { Deadlines, type Deadline } from '../call/deadline.js';
-import { logoutTokenFailure } from './logout-token.js';
-import { OpenIdProvider } from './openid-provider.service.js';
-import { accessTokenFailure, described, differs, idTokenFailure, issuerFailure } from './check-claims.js';
 import type { KeyHint } from './key-set.js';
-import { unverified, verifyToken, type VerifiedToken } from './verify-signature.js';
+import { OpenIdProvider } from './openid-provider.service.js';
+import {
+  accessTokenRules,
+  differs,
+  idTokenRules,
+  logoutTokenRules,
+  refusalBy,
+  type TokenRules,
+} from './token-rules.js';
+import { unverified, verifyToken, type ClaimFailure, type VerifiedToken } from './verify-signature.js';
 
 /** Options of {@link TokenValidator.validate}. */
 export interface ValidateOptions {
@@ -33,8 +40,6 @@ export interface GivenToken {
   /** True for a token that the provider answered to a request of ours. A browser or another client may have made up any other. */
   isFromProvider?: boolean;
 }
-
-type ClaimsRules = (verified: VerifiedToken, now: number) => Refusal | undefined;
 
 /**
  * Validates tokens of the identity provider with the values of onboarding: public key, issuer and audience.
@@ -73,23 +78,33 @@ export class TokenValidator {
   async verify(tenant: Tenant, given: GivenToken, deadline: Deadline): Promise<VerifiedToken> {
     // First: where an option is missing, no keys are fetched.
     const rules = rulesFor(given, tenant);
-    const { algorithms, issuer } = loginOf(tenant);
+    const { algorithms, issuer, clockTolerance } = loginOf(tenant);
     const header = unverified(given.token, 'header');
     const { alg, kid } = header;
     if (typeof alg === 'string' && !algorithms.some((name) => name === alg)) {
       const refusal = differs('algorithm', 'login.algorithms', 'alg', algorithms.join(', '), header);
       return this.#refuse(tenant, given, refusal);
     }
-    const isReadable = typeof alg === 'string' && (kid === undefined || typeof kid === 'string');
-    const verified = isReadable
-      ? await this.#verifySignature(tenant, given.token, { alg, kid }, deadline)
-      : 'a JWT';
+    // Claims that are nested too deeply for other code are unreadable, too.
+    const isReadable = Object.keys(unverified(given.token, 'claims')).length > 0;
+    const isKeyNamed = typeof alg === 'string' && (kid === undefined || typeof kid === 'string');
+    const now = this.clock.epochMs();
+    const { audience, requiredClaims } = rules;
+    const currentDate = new Date(now);
+    const expected = { issuer, audience, requiredClaims, clockTolerance, currentDate };
+    const options = { ...expected, algorithms: [...algorithms] };
+    const verified =
+      isKeyNamed && isReadable
+        ? await this.#verifySignature(tenant, given.token, { alg, kid }, options, deadline)
+        : 'a JWT';
     if (typeof verified === 'string') {
       const [option, received] = [tenant.keysOption, `kid ${described(kid)}, alg ${described(alg)}`];
       return this.#refuse(tenant, given, { reason: 'signature', option, expected: verified, received });
     }
-    const now = this.clock.epochMs() / 1000;
-    const refusal = issuerFailure(verified.payload, issuer) ?? rules(verified, now);
+    if ('claim' in verified) {
+      return this.#refuse(tenant, given, refusalBy(verified.claim, verified.payload, issuer, rules));
+    }
+    const refusal = rules.check(verified.payload, verified.header.typ, now / 1000);
     return refusal === undefined ? verified : this.#refuse(tenant, given, refusal);
   }
 
@@ -98,14 +113,14 @@ export class TokenValidator {
     tenant: Tenant,
     token: string,
     hint: KeyHint,
+    options: JWTVerifyOptions,
     deadline: Deadline,
-  ): Promise<VerifiedToken | string> {
-    const { algorithms } = loginOf(tenant);
+  ): Promise<VerifiedToken | ClaimFailure | string> {
     const keys = await this.provider.keysOf(tenant, deadline);
-    const verified = await verifyToken(token, hint, keys, algorithms);
+    const verified = await verifyToken(token, hint, keys, options);
     const isFinal = typeof verified !== 'string';
     const newer = isFinal ? keys : await this.provider.keysOf(tenant, deadline, keys);
-    return newer === keys ? verified : verifyToken(token, hint, newer, algorithms);
+    return newer === keys ? verified : verifyToken(token, hint, newer, options);
   }
 
   #refuse(tenant: Tenant, { use, nonce, isFromProvider = false }: GivenToken, refusal: Refusal): never {
@@ -122,7 +137,7 @@ export class TokenValidator {
 /** Of tokens, in the operator's log. */
 const NAMES = { id_token: 'ID token', access_token: 'access token', logout_token: 'logout token' } as const;
 
-function rulesFor({ use, nonce, maxAge }: GivenToken, tenant: Tenant): ClaimsRules {
+function rulesFor({ use, nonce, maxAge }: GivenToken, tenant: Tenant): TokenRules {
   const login = loginOf(tenant);
   const { audience: option } = login;
   const audiences = typeof option === 'string' ? { idToken: option } : option;
@@ -130,16 +145,12 @@ function rulesFor({ use, nonce, maxAge }: GivenToken, tenant: Tenant): ClaimsRul
     case 'id_token': {
       const clientId = login.clientId ?? missing('clientId', tenant.key);
       const audience = audiences?.idToken ?? clientId;
-      const expected = { ...login, nonce, maxAge: maxAge ?? login.maxAge, clientId, audience };
-      return ({ header, payload }, now) => idTokenFailure(payload, header.typ, expected, now);
+      return idTokenRules(login, { clientId, audience, nonce, maxAge: maxAge ?? login.maxAge });
     }
-    case 'access_token': {
-      const audience = audiences?.accessToken ?? missing('audience.accessToken', tenant.key);
-      const expected = { ...login, audience };
-      return ({ header, payload }, now) => accessTokenFailure(payload, header.typ, expected, now);
-    }
+    case 'access_token':
+      return accessTokenRules(login, audiences?.accessToken ?? missing('audience.accessToken', tenant.key));
     case 'logout_token':
-      return ({ header, payload }, now) => logoutTokenFailure(payload, header.typ, login, now);
+      return logoutTokenRules(login);
   }
 }
 

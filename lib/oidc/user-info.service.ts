@@ -1,13 +1,14 @@
 import { Inject, Injectable } from '@nestjs/common';
 import type { JWTPayload } from 'jose';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
+import { isText } from '../model/json-values.js';
 import { isContactEmail } from '../model/path-parameters.js';
 import type { LoginSettings } from '../config/tenant-settings.js';
+import { described, formOf } from '../config/problems/claim-text.js';
 import type { Refusal } from '../config/problems/problem.interface.js';
 import { ProblemLog } from '../config/problems/problem-log.service.js';
 import { loginOf, type Tenant } from '../config/tenant.js';
 import type { Deadline } from '../call/deadline.js';
-import { described, formOf, isText } from './check-claims.js';
 import { OpenIdProvider } from './openid-provider.service.js';
 
 /** Of a token or of userinfo. */

@@ -1,6 +1,5 @@
-import type { CompactJWSHeaderParameters, JWTPayload } from 'jose';
-import { isRecord } from '../model/json-values.js';
-import { parseJson, parseRecord } from '../http/wire/reply-body.js';
+import type { CompactJWSHeaderParameters, errors, JWTPayload, JWTVerifyOptions } from 'jose';
+import { parseRecord } from '../http/wire/reply-body.js';
 import type { KeyHint, KeySet } from './key-set.js';
 
 export interface VerifiedToken {
@@ -8,18 +7,22 @@ export interface VerifiedToken {
   payload: JWTPayload;
 }
 
+/** What jose says of a token that a key has signed and whose claims do not fit. */
+export type ClaimFailure = errors.JWTClaimValidationFailed | errors.JWTExpired;
+
 /**
- * A JWT whose signature a key of the set verifies; for any other, what an operator reads as expected. Where several keys fit, each is
- * tried if the token names a `kid`, else none (OIDC Core §10.1). `none` and MACs are never among the algorithms.
+ * A JWT whose signature a key of the set verifies, or which of its claims does not fit the options; for any other, what an operator reads
+ * as expected. Where several keys fit, each is tried if the token names a `kid`, else none (OIDC Core §10.1). `none` and MACs are never
+ * among the algorithms.
  */
 export async function verifyToken(
   token: string,
   hint: KeyHint,
   { kids, fitting }: KeySet,
-  algorithms: readonly string[],
-): Promise<VerifiedToken | string> {
+  options: JWTVerifyOptions,
+): Promise<VerifiedToken | ClaimFailure | string> {
   // Loading jose takes 30 ms of CPU time, so it is done when it is first needed.
-  const { compactVerify } = await import('jose');
+  const { errors, jwtVerify } = await import('jose');
   const keys = await fitting(hint);
   if (keys.length === 0) {
     const isKid = kids.length === 0 || kids.includes(hint.kid ?? 'none');
@@ -30,10 +33,13 @@ export async function verifyToken(
   }
   for (const key of keys) {
     try {
-      const { payload, protectedHeader } = await compactVerify(token, key, { algorithms: [...algorithms] });
-      const claims = parseJson(payload);
-      return isRecord(claims) ? { header: protectedHeader, payload: claims } : 'claims';
-    } catch {
+      const { protectedHeader, payload } = await jwtVerify(token, key, options);
+      return { header: protectedHeader, payload };
+    } catch (error) {
+      // The signature is verified before the claims.
+      if (error instanceof errors.JWTClaimValidationFailed || error instanceof errors.JWTExpired) {
+        return error;
+      }
       // The next key may have signed it.
     }
   }

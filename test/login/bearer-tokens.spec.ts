@@ -270,11 +270,20 @@ describe("session: 'bearer'", () => {
     const mac = new SignJWT(door.claims()).setProtectedHeader({ alg: 'HS256' });
     const lists = `{"alg":${'['.repeat(5_000)}${']'.repeat(5_000)}}`;
     const nested = `${Buffer.from(lists).toString('base64url')}.e30.y`;
+    /** Claims that no serializer writes. */
+    const written = (found: RegExp, text: string) => (claims: object) =>
+      JSON.stringify(claims).replace(found, text);
     for (const [token, reason] of [
       [await door.mint({}, { privateKey }), 'signature'],
       [`${header}.${changed}.${signature}`, 'signature'],
       [new UnsecuredJWT(door.claims()).encode(), 'algorithm'],
       [await mac.sign(new TextEncoder().encode(publicPemOf(sandbox))), 'algorithm'],
+      [await door.mint({}, { write: written(/"exp":\d+/, '"exp":1e999') }), 'expired'],
+      [await door.mint({}, { write: written(/"iat":\d+/, '"iat":1e999') }), 'issued'],
+      [
+        await door.mint({}, { write: written(/^{/, `{"deep":${'['.repeat(200)}${']'.repeat(200)},`) }),
+        'signature',
+      ],
       ...['opaque', 'a.b', 'a.b.c', 'a.b.c.d.e', nested].map((none) => [none, 'signature']),
     ] as [string, string][]) {
       expectRefused(await visit(host, '/me', token), reason);

@@ -19,6 +19,12 @@ export async function useFrontDoor(): Promise<{ sandbox: ExhibitorSandbox; door:
 export const AUDIENCE = 'portal-api';
 
 /** The identity provider of a sandbox, with access tokens and userinfo replies of the tests. */
+interface MintOptions extends Partial<SigningKey> {
+  typ?: string;
+  /** Writes the claims as JSON. */
+  write?: (claims: object) => string;
+}
+
 class FrontDoor {
   /** The userinfo reply for a token; 401 without an entry. */
   readonly userinfo = new Map<string, Record<string, unknown> | number>();
@@ -77,9 +83,9 @@ class FrontDoor {
   /** Signs an access token; a claim that is `undefined` in the overrides is left out. */
   mint(
     overrides: JWTPayload = {},
-    { typ = 'at+jwt', ...other }: { typ?: string } & Partial<SigningKey> = {},
+    { typ = 'at+jwt', write = JSON.stringify, ...other }: MintOptions = {},
   ): Promise<string> {
     const key = { ...KEYS.next, kid: jwksOf(this.sandbox).keys[0]?.kid, ...other };
-    return sign(JSON.stringify(this.claims(overrides)), key, { typ: typ === '' ? undefined : typ });
+    return sign(write(this.claims(overrides)), key, { typ: typ === '' ? undefined : typ });
   }
 }

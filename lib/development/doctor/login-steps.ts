@@ -1,7 +1,7 @@
 import { CodeExchange } from '../../login/code-exchange.service.js';
 import { authorizationUrl } from '../../login/authorization-request.js';
 import { createProof, secretsOf, type LoginRequest } from '../../login/started-login.js';
-import { described } from '../../oidc/check-claims.js';
+import { described } from '../../config/problems/claim-text.js';
 import { keySetOf } from '../../oidc/key-set.js';
 import { metadataUrl, OpenIdProvider } from '../../oidc/openid-provider.service.js';
 import { unverified } from '../../oidc/verify-signature.js';
