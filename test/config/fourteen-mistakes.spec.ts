@@ -12,7 +12,7 @@ import {
   type TenantOptions,
 } from '../../lib/index.js';
 import { checkOptions } from '../../lib/config/check-options.js';
-import { addressProblem } from '../../lib/config/problems/address-problems.js';
+import { addressProblem, shownUrl, statusProblem } from '../../lib/config/problems/address-problems.js';
 import { clockOf, StoppedClock } from '../support/clock.js';
 import { COOKIE_SECRET, startHost, tenantsOptions, type Host, type HostOptions } from '../support/host.js';
 import { useClosing, useSandbox } from '../support/lifetimes.js';
@@ -512,4 +512,19 @@ describe('an address that cannot be reached', () => {
     const failed = { operation, url: 'https://a.example/x', why: 'unreached', message: '' };
     expect(tenant && addressProblem(tenant, failed)).toMatchObject({ options: [option] });
   });
+
+  it.each(['/event/contactEmail', '/contactEmail/base/event/a'])(
+    'shows no contact of an event or a base URL with contactEmail in its path: %s',
+    (path) => {
+      const url = `https://a.example${path}/contactEmail/sam%40example.com`;
+      expect(shownUrl(url)).toBe(`https://a.example${path}/contactEmail/{contactEmail}`);
+      const problem = statusProblem(
+        422,
+        { operation: 'lookup', url },
+        { title: 'not sam%40example.com' },
+        true,
+      );
+      expect(problem).toMatchObject({ received: 'not [removed]' });
+    },
+  );
 });

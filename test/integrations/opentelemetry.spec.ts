@@ -289,6 +289,12 @@ describe('hideAddresses', () => {
     expect(hideAddresses({ origin: new URL('http://proxy.example.com'), path: target })).toEqual(hidden);
   });
 
+  it('hides the contact of an event of the name contactEmail', () => {
+    const event = '/api/v1/exhibitor/event/contactEmail/contactEmail';
+    const request = { origin: 'https://api.example.com', path: `${event}/sam%40example.com` };
+    expect(hideAddresses(request)).toMatchObject({ 'url.path': `${event}/{contactEmail}` });
+  });
+
   it.each(['/event/a?Page=2', '/contactEmails/a', '/contactEmail/'])('leaves %s alone', (other) => {
     expect(hideAddresses({ origin: 'https://api.example.com', path: other })).toEqual({});
   });

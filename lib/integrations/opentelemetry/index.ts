@@ -2,8 +2,8 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import type { Meter } from '@opentelemetry/api';
 import type { LoginMessage, LookupMessage, RequestMessage, TokenMessage } from '../../index.js';
 
-/** The part of the path of a lookup that names a contact, raw or encoded. */
-const CONTACT = /\/contactEmail\/[^/]+/;
+/** The path of a lookup, to the contact, raw or encoded. An event and a base URL may have `contactEmail` in them too. */
+const CONTACT = /^(.*\/contactEmail\/)[^/]+/;
 
 /** Those of the semantic conventions, in seconds. */
 const BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10];
@@ -70,6 +70,6 @@ function attributesOf({ tenant, method, origin, template, status, code, cause }:
  */
 export function hideAddresses(request: { origin: string | URL; path: string }): Record<string, string> {
   const { origin, pathname, search } = new URL(request.path, request.origin);
-  const path = pathname.replace(CONTACT, '/contactEmail/{contactEmail}');
+  const path = pathname.replace(CONTACT, '$1{contactEmail}');
   return path === pathname ? {} : { 'url.full': `${origin}${path}${search}`, 'url.path': path };
 }
