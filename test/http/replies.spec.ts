@@ -43,6 +43,8 @@ describe('a reply', () => {
     ['deflate', deflateRawSync(text)],
     ['deflate, gzip', gzipSync(deflateRawSync(text))],
     ['gzip, utf-8', gzipSync(text)],
+    ['gzip;q=1', gzipSync(text)],
+    ['deflate ; q=0.5, gzip; q=1.0', gzipSync(deflateSync(text))],
     [['gzip', 'gzip'], gzipSync(text)],
     [['x-gzip', 'gzip'], gzipSync(text)],
     ...['', ',', 'utf-8', 'UTF-8', 'none', 'application/json', 'br'].map((none): [string, Buffer] => [

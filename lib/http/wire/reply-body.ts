@@ -71,6 +71,8 @@ export async function unpack(data: Buffer, encoding: string | undefined, limit: 
     encoding
       ?.toLowerCase()
       .replaceAll('x-gzip', 'gzip')
+      // Some servers repeat a weight as of Accept-Encoding: `gzip;q=1`.
+      .replace(/;[^,]*/g, '')
       .split(/[\s,]+/),
   );
   let unpacked = data;
