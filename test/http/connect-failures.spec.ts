@@ -152,6 +152,18 @@ describe('a connection that a proxy does not make is told as a problem of http.d
     }
   });
 
+  it.each(['end', 'resetAndDestroy'] as const)(
+    'and where it passes requests on and closes (%s), of both',
+    async (end) => {
+      const proxy = await serve(resetting(end));
+      const tokens = await tokensAt('http://localhost:9', proxied(proxy.url, { proxyTunnel: false }));
+      await expect(tokens.getToken()).rejects.toMatchObject({ code: 'token_unavailable' });
+      const line =
+        /^tenant\.authUrl, tenant\.http\.dispatcher: no connection to http:.*: (UND_ERR_SOCKET|ECONNRESET)$/;
+      expect(lines.all).toEqual([expect.stringMatching(line)]);
+    },
+  );
+
   it('and a proxy that closes is not asked without end', async () => {
     let asked = 0;
     const uri = await proxyThat((client) => ((asked += 1), client.end()));

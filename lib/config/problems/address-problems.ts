@@ -27,10 +27,12 @@ const UNSIGNED =
  * where something else answers. `undefined` for failures of a service that was reached.
  */
 export function addressProblem(tenant: EndpointPaths, failed: FailedRequest): Problem | undefined {
-  const { operation, why, message, errorCode, suspect = 'address', status, isTooLarge } = failed;
+  const { operation, why, message, errorCode, status, isTooLarge } = failed;
   const option = addressOption(tenant, operation);
-  // There never was a connection: a wrong host, a port without a server, a certificate of another host, a proxy that refuses.
-  if (why === 'unreached') {
+  // There never was a connection: a wrong host, a port without a server, a certificate of another host, a proxy that refuses; or a
+  // proxy may have closed it.
+  if (why === 'unreached' || failed.suspect === 'either') {
+    const suspect = failed.suspect ?? 'address';
     const both = [option, 'http.dispatcher'];
     const options = { address: [option], dispatcher: both.slice(1), either: both, process: [] }[suspect];
     return {
@@ -125,12 +127,15 @@ export function statusProblem(
   };
 }
 
+/** The path of a lookup. An event and a base URL may have `contactEmail` in them too. */
+const LOOKUP_PATH = /^(.*\/contactEmail\/)([^/]+)$/;
+
 /** Members in which a service tells why it rejects a request (RFC 9457 §3.1, and what frameworks send). */
 const TOLD_IN = ['title', 'detail', 'message', 'error', 'code'];
 
 /** The service rejected a request with another 4xx: what its JSON says of it, without the address of the request in any encoding. */
 function rejectedProblem(status: number, { operation, url }: SentRequest, body: unknown): Problem {
-  const address = decodeURIComponent(new URL(url).pathname.split('/contactEmail/')[1] ?? '');
+  const address = decodeURIComponent(LOOKUP_PATH.exec(new URL(url).pathname)?.[2] ?? '');
   const told = isRecord(body) ? TOLD_IN.map((name) => body[name]) : [];
   const text = told.filter((one) => typeof one === 'string').join('; ');
   const shown = hideSecrets(untrustedText(text, 600), [address], 200);
@@ -146,6 +151,5 @@ function rejectedProblem(status: number, { operation, url }: SentRequest, body: 
 /** A URL as it was sent, without its query and the address of a contact. */
 export function shownUrl(url: string): string {
   const { origin, pathname } = new URL(url);
-  const [path, contact] = pathname.split('/contactEmail/');
-  return `${origin}${path}${contact === undefined ? '' : '/contactEmail/{contactEmail}'}`;
+  return origin + pathname.replace(LOOKUP_PATH, '$1{contactEmail}');
 }

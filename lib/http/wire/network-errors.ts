@@ -46,7 +46,9 @@ export class NetworkErrors {
     const host = isRecord(error) ? this.#unconnected.get(error) : undefined;
     const code = localCode(errorCode(error));
     if (host === undefined && RESET.has(code)) {
-      return { ...failed, why: 'reset' };
+      // A proxy without TLS behind it: it or the service.
+      const isProxied = origin?.startsWith('http:') === true;
+      return { ...failed, why: 'reset', ...(isProxied && { errorCode: code, suspect: 'either' }) };
     }
     if (host === undefined && (NO_HTTP.has(code) || code.startsWith('HPE_'))) {
       return { ...failed, why: 'cut' };
