@@ -1,7 +1,8 @@
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import * as testing from '../../lib/development/testing/index.js';
-import { hostFiles, jestSettings, namedSnippets, readPage } from '../structure/readme.js';
+import { hostFiles, jestSettings, namedSnippets, readPage, ROOT } from '../structure/readme.js';
 import { eventually } from '../support/wait.js';
 import {
   environment,
@@ -10,7 +11,7 @@ import {
   startSandboxCommand,
   type SandboxCommand,
 } from './host-process.js';
-import { stockProject, type Outside } from './tarball.js';
+import { Outside, stockProject } from './tarball.js';
 
 /** Own files without `.js`, which the Jest of a CommonJS project does not find. */
 const forNest11 = (code: string): string => code.replaceAll(/(from '\.[^']+)\.js'/g, "$1'");
@@ -138,6 +139,19 @@ describe.each([11, 12] as const)(
         await host.end();
       },
     );
+
+    it('runs alone as one file of esbuild, as docs/deploy.md tells, and a person logs in', async () => {
+      const [command] = namedSnippets('docs/deploy.md', 'one file');
+      const esbuild = join(ROOT, 'node_modules/.bin/esbuild');
+      await project.run('sh', ['-c', command.replace('npx esbuild', esbuild)]);
+      const alone = new Outside();
+      alone.write('main.mjs', readFileSync(join(project.folder, 'out/main.mjs'), 'utf8'));
+      const env = (url: string) => environment(sandbox, 'acme', url);
+      const host = await HostProcess.start(alone, ['main.mjs'], env);
+      await logInAt(sandbox, host);
+      await host.end();
+      alone.remove();
+    });
 
     it('warns of a redirectUri with another path than the callback of its routes', async () => {
       const env = (url: string) => sandbox.environment('acme', { redirectUri: `${url}/callback` });
