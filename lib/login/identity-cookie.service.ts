@@ -58,8 +58,7 @@ export class IdentityCookie {
    */
   async read(http: HttpContext, after = this.clock.epochMs()): Promise<KeptIdentity | undefined> {
     for (const { value, secure } of this.#cookies.received(http, 'identity')) {
-      const digest = digestOf(value);
-      const opened = this.#opened.get(digest) ?? (await this.#open(value, digest));
+      const opened = await this.#find(value);
       const { redirectUri, expiresAt = 0 } = opened?.identity ?? {};
       if (expiresAt > after && secure === isSecure(redirectUri)) {
         return opened;
@@ -71,7 +70,7 @@ export class IdentityCookie {
   /** Every identity that the request carries, expired ones included: what a logout must end. */
   async readAll(http: HttpContext): Promise<KeptIdentity[]> {
     const opened = await Promise.all(
-      this.#cookies.received(http, 'identity').map(({ value }) => this.#open(value)),
+      this.#cookies.received(http, 'identity').map(({ value }) => this.#find(value)),
     );
     return opened.flatMap((one) => one ?? []);
   }
@@ -103,8 +102,13 @@ export class IdentityCookie {
     }
   }
 
+  #find(value: string): KeptIdentity | Promise<KeptIdentity | undefined> {
+    const digest = digestOf(value);
+    return this.#opened.get(digest) ?? this.#open(value, digest);
+  }
+
   /** One that opens and has not expired is remembered: forged cookies take no place. */
-  async #open(value: string, digest = digestOf(value)): Promise<KeptIdentity | undefined> {
+  async #open(value: string, digest: string): Promise<KeptIdentity | undefined> {
     const opened = parseContent(await this.sealer.unseal('identity', value));
     const ttl = (opened?.identity.expiresAt ?? 0) - this.clock.epochMs();
     if (opened !== undefined && ttl > 0) {
