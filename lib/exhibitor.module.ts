@@ -17,11 +17,16 @@ import { ExhibitorPages } from './exhibitors/pages/exhibitor-pages.service.js';
 import { RestClient } from './exhibitors/rest-client.service.js';
 import { ExhibitorExceptionFilter } from './nest/exhibitor-exception.filter.js';
 import { ExhibitorSelection } from './nest/exhibitor-selection.service.js';
-import { ExhibitorGuardServices, HAS_LOGIN_ROUTES } from './nest/guard-services.js';
+import { ExhibitorGuardServices } from './nest/guard-services.js';
 import { loginRoutes, type LoginRoutes } from './nest/login-routes.js';
 import { NestParts } from './nest/nest-parts.service.js';
+import { Pages } from './nest/pages.service.js';
+import { RouteAddresses } from './nest/route-addresses.js';
+import { RouteReplies } from './nest/route-replies.service.js';
+import { ROUTE_SETTINGS } from './nest/route-settings.js';
 import { CallbackVerifier } from './login/callback-verifier.service.js';
 import { CodeExchange } from './login/code-exchange.service.js';
+import { LedCookie } from './login/led-cookie.service.js';
 import { LoginService } from './login/login.service.js';
 import { LogoutService } from './login/logout.service.js';
 import { OpenIdProvider } from './oidc/openid-provider.service.js';
@@ -59,8 +64,9 @@ interface ModuleExtras {
   /** Binds {@link ExhibitorExceptionFilter} in the whole application, after all filters of the host. Default true. */
   bindFilter?: boolean;
   /**
-   * Registers the login routes: with `'auth'`, `GET auth/login`, `GET` and `POST auth/callback`, `POST auth/logout` and
-   * `GET auth/me`. Default none. At the start, a `redirectUri` with another path than the callback is warned about.
+   * Registers the login routes: with `'auth'`, `GET auth/login`, `GET` and `POST auth/callback`, `GET auth/failed`, `GET` and
+   * `POST auth/choose`, `POST auth/logout` and `GET auth/me`. Guards then lead browsers to the login, and people see pages in place of JSON.
+   * Default none. At the start, a `redirectUri` with another path than the callback is warned about.
    */
   routes?: string | LoginRoutes;
 }
@@ -99,19 +105,20 @@ export const { ConfigurableModuleClass, MODULE_OPTIONS_TOKEN } = new Configurabl
 })
   .setClassMethodName('forRoot')
   .setFactoryMethodName('createExhibitorOptions')
-  .setExtras<ModuleExtras>(
-    { isGlobal: false, bindFilter: true, routes: undefined },
-    (definition, extras) => ({
+  .setExtras<ModuleExtras>({ isGlobal: false, bindFilter: true, routes: undefined }, (definition, extras) => {
+    const routes = extras.routes === undefined ? undefined : loginRoutes(extras.routes);
+    return {
       ...definition,
       global: extras.isGlobal === true,
       providers: [
         ...(definition.providers ?? []),
         ...(extras.bindFilter === false ? [] : [FILTER_BINDING]),
-        { provide: HAS_LOGIN_ROUTES, useValue: extras.routes !== undefined },
+        { provide: ROUTE_SETTINGS, useValue: routes?.settings },
+        ...(routes === undefined ? [] : [RouteReplies]),
       ],
-      controllers: extras.routes === undefined ? [] : loginRoutes(extras.routes),
-    }),
-  )
+      controllers: routes?.controllers ?? [],
+    };
+  })
   .build();
 
 /** The public services, and what guards and filter inject: Nest creates those in the module of the host. */
@@ -123,6 +130,7 @@ const EXPORTED: Provider[] = [
   ExhibitorLogins,
   ExhibitorSelection,
   ExhibitorGuardServices,
+  ExhibitorExceptionFilter,
 ];
 
 /**
@@ -170,9 +178,11 @@ const EXPORTED: Provider[] = [
     SelectionCookie,
     CodeExchange,
     CallbackVerifier,
+    LedCookie,
     LoginService,
     LogoutService,
-    ExhibitorExceptionFilter,
+    RouteAddresses,
+    Pages,
     ...EXPORTED,
   ],
   exports: EXPORTED,

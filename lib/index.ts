@@ -3,6 +3,9 @@ import { ExhibitorsService as GenericExhibitorsService } from './exhibitors/exhi
 
 export { ExhibitorModule } from './exhibitor.module.js';
 export type { LoginRoutes } from './nest/login-routes.js';
+export type { PageForm, PageView } from './nest/page-view.js';
+export type { RenderPage } from './nest/route-settings.js';
+export { escapeHtml } from './nest/html-page.js';
 export {
   defineExhibitorOptions,
   type ExhibitorModuleOptions,

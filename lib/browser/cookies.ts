@@ -5,10 +5,10 @@ import type { HttpContext } from './http-context.js';
 const HOST_PREFIX = '__Host-';
 
 /**
- * Our cookies, by the end of their names: identity, ID token, selected exhibitors, and one for each started login. Each is asked for by
- * its whole name: no other cookie of a request is read.
+ * Our cookies, by the end of their names: identity, ID token, selected exhibitors, that a guard led to the login, and one for each
+ * started login. Each is asked for by its whole name: no other cookie of a request is read.
  */
-export type OwnCookie = 'identity' | 'id-token' | 'selection' | `login-${string}`;
+export type OwnCookie = 'identity' | 'id-token' | 'selection' | 'led' | `login-${string}`;
 
 const isLogin = (cookie: string): cookie is `login-${string}` => /^login-[\w-]{8}$/.test(cookie);
 

@@ -39,12 +39,19 @@ function urlOf(address = ''): URL | undefined {
   return /^https?:/i.test(address) && URL.canParse(address) ? new URL(address) : undefined;
 }
 
-/** True for a GET by which a browser goes to a page. Browsers without Fetch Metadata are known by asking for HTML. */
-export function isNavigation(http: HttpContext): boolean {
-  const mode = http.header('sec-fetch-mode');
-  const isNavigating =
-    mode === undefined ? http.header('accept')?.includes('text/html') === true : mode === 'navigate';
-  return isNavigating && http.request.method === 'GET' && mayShowPage(http);
+/** True where a person sees the reply, also in a frame: of any method. Browsers without Fetch Metadata are known by asking for HTML. */
+export function isDocumentRequest(http: HttpContext): boolean {
+  if (http.header('sec-fetch-dest') !== undefined) {
+    return mayShowPage(http);
+  }
+  const asksForHtml = http.header('accept')?.toLowerCase().includes('text/html') === true;
+  return asksForHtml && http.header('x-requested-with') === undefined;
+}
+
+/** True for a document request that may be led to another page. In a frame, the pages of a provider mostly do not show. */
+export function isNavigation(http: HttpContext, sameSite: 'lax' | 'none'): boolean {
+  const mayBeLed = sameSite === 'none' || http.header('sec-fetch-dest') !== 'iframe';
+  return http.request.method === 'GET' && mayBeLed && isDocumentRequest(http);
 }
 
 /** False for a request of an image, a script and the like. */

@@ -101,8 +101,8 @@ export class HttpContext {
     this.#adapter.redirect(this.response, status, url);
   }
 
-  /** Answers the request; `body` as JSON. */
-  reply(status: number, body?: object): void {
+  /** Answers the request; an object as JSON. */
+  reply(status: number, body?: object | string): void {
     // Fastify's reply is thenable: it must not be returned.
     void this.#adapter.reply(this.response, body, status);
   }

@@ -163,6 +163,14 @@ interface CommonOptions<T> {
    * `exhibitor.id`, else `exhibitor.exhibitorId`.
    */
   exhibitorId?: ((exhibitor: T) => string | number | undefined) | undefined;
+  /**
+   * What people read of an exhibitor on the page of `routes` that asks which one they act for. Default: its `name`, `title` or
+   * `companyName` where that is text, else its id.
+   *
+   * @example
+   * exhibitorLabel: ({ companyName, hall }) => `${companyName} (hall ${hall})`,
+   */
+  exhibitorLabel?: ((exhibitor: T) => string | undefined) | undefined;
 }
 
 /** Interface of the class in `useClass` or `useExisting` of `forRootAsync`. */

@@ -165,6 +165,7 @@ export const moduleSchema = v.object({
   store: v.optional(store),
   exhibitorSchema: v.optional(standardSchema),
   exhibitorId: v.optional(callable<(exhibitor: unknown) => unknown>()),
+  exhibitorLabel: v.optional(callable<(exhibitor: unknown) => unknown>()),
 });
 
 export type ExhibitorSettings = v.InferOutput<typeof moduleSchema>;

@@ -26,3 +26,8 @@ export type ExhibitorErrorCode = keyof typeof STATUSES;
 
 /** HTTP status of a host's reply by `code`, as used by the guards and the exception filter. */
 export const HTTP_STATUS_BY_CODE: Readonly<Record<ExhibitorErrorCode, number>> = Object.freeze(STATUSES);
+
+/** True for a text that is a code. */
+export function isErrorCode(text: string): text is ExhibitorErrorCode {
+  return Object.hasOwn(STATUSES, text);
+}

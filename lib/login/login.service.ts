@@ -37,13 +37,7 @@ import {
 } from './callback-parameters.js';
 import { CallbackVerifier } from './callback-verifier.service.js';
 import { safeReturnTo } from './return-to.js';
-import {
-  clientDigest,
-  StartedLogins,
-  type OpenedLogin,
-  type ProvenLogin,
-  type StartedLogin,
-} from './started-login.js';
+import { clientDigest, StartedLogins, type OpenedLogin, type ProvenLogin } from './started-login.js';
 
 /** Shown to a user who reloads a callback or goes back to it. */
 const ADVICE = 'this login was finished before or has expired: start the login again';
@@ -54,6 +48,8 @@ export interface LoginTarget {
   eventId: string | undefined;
   /** Where to go after the login. Dropped unless it is a path of this origin. */
   returnTo: unknown;
+  /** Whether a guard led the browser here. */
+  led: boolean;
   /** {@link LoginParameters} that a host may have taken from the request; they are checked. */
   parameters: unknown;
 }
@@ -62,7 +58,7 @@ export interface CallbackRoute<T> {
   /** Path of the request, which must be that of the `redirectUri`. Asked where the login is that of this browser. */
   getPath: () => string | Promise<string>;
   /** Called where the `state` opens, before anything else is verified: the login may be over, used, or of another browser. */
-  onMatched: (login: StartedLogin) => void;
+  onMatched: (login: OpenedLogin, state: string) => void;
   /** Keeps the identity with `session: 'host'`. */
   storeIdentity: (identity: ExhibitorIdentity) => void | Promise<void>;
   /** Called once the identity is kept. The login has failed where it throws. */
@@ -72,7 +68,7 @@ export interface CallbackRoute<T> {
 @Injectable()
 export class LoginService {
   readonly #settings: ExhibitorSettings;
-  readonly #started: StartedLogins;
+  readonly started: StartedLogins;
 
   constructor(
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
@@ -91,7 +87,7 @@ export class LoginService {
     @Inject(ProblemLog) private readonly log: ProblemLog,
   ) {
     this.#settings = settings;
-    this.#started = new StartedLogins(sealer, log, settings.cookies);
+    this.started = new StartedLogins(sealer, log, settings.cookies);
   }
 
   /**
@@ -121,7 +117,7 @@ export class LoginService {
     const authorizeUrl = await this.deadlines.within(tenant.http.deadline, (deadline) =>
       this.provider.urlOf(tenant, 'authorize', deadline),
     );
-    const request = await this.#started.begin(http, tenant, {
+    const request = await this.started.begin(http, tenant, {
       tenant: tenant.key,
       client: clientDigest(login),
       https: isSecure(login.redirectUri),
@@ -129,6 +125,7 @@ export class LoginService {
       eventId,
       returnTo: safeReturnTo(target.returnTo),
       maxAge: ages.length === 0 ? undefined : Math.min(...ages),
+      ...(target.led && { led: true }),
       former: formerOf(await this.reader.readAll(http), tenant.key),
       startedAt: this.clock.epochMs(),
     });
@@ -190,17 +187,16 @@ export class LoginService {
         ? new LoginFailedError('state', NOT_STARTED)
         : this.#refuse(this.tenants.onlyKey, refusal, NOT_STARTED);
     }
-    const login = await this.#started.open(parameters.state);
+    const login = await this.started.open(parameters.state);
     if (login === undefined) {
       throw new LoginFailedError('state', NOT_STARTED);
     }
-    const { tenant: key, eventId, returnTo } = login;
-    // This goes to code of the host, which needs no more.
-    onMatched({ tenant: key, eventId, returnTo });
+    const { tenant: key } = login;
+    onMatched(login, parameters.state);
     if (login.endsAt <= this.clock.epochMs()) {
       throw new LoginFailedError('state', ADVICE);
     }
-    const secrets = this.#started.secretsOf(http, login);
+    const secrets = this.started.secretsOf(http, login);
     if (secrets === undefined) {
       // That of a login that was finished is gone: a reload or the back button.
       throw (await this.states.isSpent(login.id))
@@ -237,7 +233,7 @@ export class LoginService {
 
   /** A state is used once, with a `store` in all processes. Anybody can send an `error`, which redeems nothing and is not stored. */
   async #spend(http: HttpContext, login: ProvenLogin, { error }: CallbackParameters): Promise<void> {
-    this.#started.clear(http, login);
+    this.started.clear(http, login);
     const { id, startedAt, endsAt, tenant } = login;
     const ttl = endsAt - startedAt;
     const spent = error === undefined ? this.states.spend(id, ttl) : this.states.spendHere(id, ttl);

@@ -24,6 +24,8 @@ const sealedLogin = v.object({
   returnTo: v.optional(v.pipe(v.string(), v.transform(normalizeReturnTo))),
   /** Seconds; the smaller of the option and the parameter of this login. */
   maxAge: v.optional(v.number()),
+  /** Whether a guard led the browser to this login, which must not happen twice in a row. */
+  led: v.optional(v.boolean()),
   /** Logins at this tenant that this one replaces. */
   former: v.array(v.object({ id: v.string(), endsAt: v.number(), person: v.string() })),
   /** In ms since 1970. */

@@ -41,6 +41,8 @@ export interface ExhibitorRequest {
   method: string;
   url: string;
   originalUrl?: string;
+  /** Where Express has mounted the application in another one. */
+  baseUrl?: string;
   /** Host with port, as the framework reads it by its setting for trusted proxies. For `resolveTenant`. */
   host?: string;
   headers: Record<string, string | string[] | undefined>;

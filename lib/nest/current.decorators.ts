@@ -7,7 +7,7 @@ import {
   resultsIn,
   type Results,
 } from './execution-context.js';
-import { notSelected } from './refusals.js';
+import { markRefusal, notSelected } from './refusals.js';
 import { toHttpException } from './to-http-exception.js';
 import type { ExhibitorContext } from '../model/exhibitor-request.interface.js';
 
@@ -105,7 +105,7 @@ function resultOf<K extends keyof ExhibitorContext>(
   if (results !== undefined && name in results) {
     return results[name];
   }
-  throw new Error(`@${decorator}() needs ${guard} on the route`);
+  throw markRefusal(new Error(`@${decorator}() needs ${guard} on the route`));
 }
 
 function resultsOf(context: ExecutionContext, decorator: string): Results | undefined {

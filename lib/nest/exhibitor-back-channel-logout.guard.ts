@@ -3,7 +3,7 @@ import { ConfigurationError } from '../errors/configuration.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import type { HttpContext } from '../browser/http-context.js';
 import { ExhibitorGuardServices } from './guard-services.js';
-import { DECIDE, neverSettle, RouteGuard, SERVICES, setLoginHeaders } from './route-guard.js';
+import { DECIDE, neverSettle, RouteGuard, SERVICES } from './route-guard.js';
 import { messageFor } from './to-http-exception.js';
 
 /**
@@ -30,7 +30,7 @@ export class ExhibitorBackChannelLogoutGuard extends RouteGuard {
 
   /** @internal */
   protected override async [DECIDE](http: HttpContext): Promise<never> {
-    setLoginHeaders(http);
+    http.setHeader('Cache-Control', 'no-store');
     const isRecorded = await this[SERVICES].logout.receive(http, () => this.getTenant(http));
     http.reply(isRecorded ? 200 : 503);
     return neverSettle();

@@ -1,14 +1,24 @@
 import { Injectable } from '@nestjs/common';
-import { type ExhibitorError } from '../errors/exhibitor.error.js';
+import type { ExhibitorError } from '../errors/exhibitor.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
+import { LoginFailedError } from '../errors/login-failed.error.js';
 import type { HttpContext } from '../browser/http-context.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
-import type { StartedLogin } from '../login/started-login.js';
+import type { OpenedLogin, StartedLogin } from '../login/started-login.js';
 import { setUser } from '../login/identity-reader.service.js';
 import type { FoundIdentity } from '../login/identity.js';
 import type { Results } from './execution-context.js';
 import { callPassport } from './passport.js';
-import { DECIDE, neverSettle, requirePerson, RouteGuard, SERVICES, TARGET } from './route-guard.js';
+import type { Place } from './refusals.js';
+import {
+  DECIDE,
+  isOverHttp,
+  neverSettle,
+  PLACE,
+  requirePerson,
+  RouteGuard,
+  SERVICES,
+} from './route-guard.js';
 
 /**
  * Finishes a login: on a GET route for `code`, on a POST route for `form_post`. Sets `request.user`, stores the identity and
@@ -22,7 +32,7 @@ import { DECIDE, neverSettle, requirePerson, RouteGuard, SERVICES, TARGET } from
 @Injectable()
 export class ExhibitorCallbackGuard extends RouteGuard {
   /** The login that a callback belongs to, once its state was matched. */
-  readonly #started = new WeakMap<HttpContext, StartedLogin>();
+  readonly #started = new WeakMap<HttpContext, { login: OpenedLogin; state: string }>();
 
   /** @internal */
   protected override async [DECIDE](http: HttpContext): Promise<Results> {
@@ -31,7 +41,7 @@ export class ExhibitorCallbackGuard extends RouteGuard {
     try {
       return await login.finish(http, {
         getPath: () => this.getCallbackPath(http),
-        onMatched: (started) => void this.#started.set(http, started),
+        onMatched: (opened, state) => void this.#started.set(http, { login: opened, state }),
         storeIdentity: (stored) => this.storeIdentity(http, stored),
         onKept: (found) => this.#welcome(http, found),
       });
@@ -46,9 +56,45 @@ export class ExhibitorCallbackGuard extends RouteGuard {
     }
   }
 
+  /** Whatever a step of the host has thrown, no page stands at an address with a code. */
+  protected override async onFailure(http: HttpContext, error: unknown): Promise<never> {
+    if (this.#isForPerson(http)) {
+      return this.#leadToPage(http, isExhibitorError(error) ? error : this.#logged(error));
+    }
+    return super.onFailure(http, error);
+  }
+
+  #isForPerson(http: HttpContext): boolean {
+    return isOverHttp(http) && this[SERVICES].pages.isFor(http);
+  }
+
+  /** What Nest would log. */
+  #logged(thrown: unknown): ExhibitorError {
+    const option = this.constructor.name;
+    return this[SERVICES].log.hostError({ option }, thrown, 'configuration_invalid', `${option} failed`);
+  }
+
+  /** To the page `failed` of `routes`; a GET also brings the cookies that a form from another site lacks. */
+  async #leadToPage(http: HttpContext, error: ExhibitorError): Promise<never> {
+    const { pages } = this[SERVICES];
+    const { login, state } = this.#started.get(http) ?? {};
+    const routes = await pages.routesFor(login?.tenant ?? (await this.getTenant(http)));
+    const query = {
+      // A fault of the host has no code of its own.
+      code: error.isOfHost === true ? 'configuration_invalid' : error.code,
+      reason: error instanceof LoginFailedError ? error.reason : undefined,
+      login: state,
+    };
+    http.redirect(routes?.urlOf('failed', query) ?? pages.addresses.beside(http, 'failed', query), 303);
+    return neverSettle();
+  }
+
   async #welcome(http: HttpContext, found: FoundIdentity): Promise<Results> {
     const identity = setUser(http, found);
     const tenant = found.tenant.key;
+    if (this.#started.get(http)?.login.led === true) {
+      this[SERVICES].led.set(http, identity.redirectUri);
+    }
     try {
       await this.onLoggedIn(http, identity);
     } catch (error) {
@@ -99,8 +145,9 @@ export class ExhibitorCallbackGuard extends RouteGuard {
   protected onLoggedIn(_http: HttpContext, _identity: ExhibitorIdentity): void | Promise<void> {}
 
   /**
-   * The login failed: refused (`login_failed`), or the provider is slow or down (503, 504). It was logged before. By default throws the
-   * error, which is answered by its status. May end in `redirect`; if it returns, it has sent the reply.
+   * The login failed: refused (`login_failed`), or the provider is slow or down (503, 504). It was logged before. By default, with `routes`,
+   * leads a person to their page `failed`, and else throws the error, which is answered by its status. May end in `redirect`; if it
+   * returns, it has sent the reply.
    *
    * @example
    * protected override async onLoginFailed(http: HttpContext, error: ExhibitorError): Promise<void> {
@@ -109,7 +156,10 @@ export class ExhibitorCallbackGuard extends RouteGuard {
    *   return this.redirect(http, `/login-failed?${query}`);
    * }
    */
-  protected onLoginFailed(_http: HttpContext, error: ExhibitorError): void | Promise<void> {
+  protected onLoginFailed(http: HttpContext, error: ExhibitorError): void | Promise<void> {
+    if (this.#isForPerson(http)) {
+      return this.#leadToPage(http, error);
+    }
     throw error;
   }
 
@@ -118,11 +168,13 @@ export class ExhibitorCallbackGuard extends RouteGuard {
    * may be over, used before, or of another browser, so treat it as a part of the address. For `onLoginFailed`.
    */
   protected getStartedLogin(http: HttpContext): StartedLogin | undefined | Promise<StartedLogin | undefined> {
-    return this.#started.get(http);
+    const { login } = this.#started.get(http) ?? {};
+    // A host needs no more.
+    return login && { tenant: login.tenant, eventId: login.eventId, returnTo: login.returnTo };
   }
 
   /** Not the address of this request, which has the code. @internal */
-  protected override async [TARGET](http: HttpContext) {
+  protected override async [PLACE](http: HttpContext): Promise<Place> {
     const { eventId, returnTo } = (await this.getStartedLogin(http)) ?? {};
     return { eventId, returnTo };
   }

@@ -3,11 +3,14 @@ import type { ExhibitorErrorCode } from '../errors/error-codes.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import type { HttpContext } from '../browser/http-context.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
+import { UNREAD_FORM } from '../config/problems/host-problems.js';
 import { checkEventId } from '../model/path-parameters.js';
 import { setUser } from '../login/identity-reader.service.js';
 import { declaredOn, FIND_EVENT, guardsOn, resultsIn, type Results } from './execution-context.js';
-import { nobody, noEvent } from './refusals.js';
-import { DECIDE, RouteGuard, SERVICES, TARGET, textOf } from './route-guard.js';
+import { fieldOf, isChoosing, returnToOf, textOf } from './choosing.js';
+import { nobody, noEvent, type Place } from './refusals.js';
+import type { OwnRoutes } from './route-addresses.js';
+import { DECIDE, LEAD, PLACE, RouteGuard, SERVICES } from './route-guard.js';
 
 /** `WWW-Authenticate` of refusals, where requests may carry a bearer token (RFC 6750 §3). */
 const CHALLENGES: Partial<Record<ExhibitorErrorCode, string>> = {
@@ -107,7 +110,8 @@ export class ExhibitorIdentityGuard extends RouteGuard {
    * The event of the request, for {@link ExhibitorGuard} and `redirectToLogin`: the route parameter `eventId`; on routes without it, the
    * query `eventId`, else the event of the login. With the option, that of `resolveEvent`, else the event of the login: neither parameter
    * nor query is read. On a route with other parameters than `tenant` and `exhibitorId`, and in GraphQL, query and login do not count:
-   * the handler may act on another event. The event of the login counts for GET and HEAD only: a link of any page may have started it.
+   * the handler may act on another event. The event of the login counts for GET and HEAD only: a link of any page may have started it. The
+   * route `choose` of the module takes its event from its query alone, or its form.
    *
    * @param identity `undefined` where nobody is logged in
    */
@@ -116,6 +120,12 @@ export class ExhibitorIdentityGuard extends RouteGuard {
     identity?: ExhibitorIdentity,
   ): string | undefined | Promise<string | undefined> {
     const services = this[SERVICES];
+    if (isChoosing(http.context)) {
+      if (http.isUnreadForm) {
+        services.log.warn(`POST ${http.target.pathname}: ${UNREAD_FORM}`, 'form of choose');
+      }
+      return fieldOf(http, 'eventId');
+    }
     const { method, params = {}, query } = http.request;
     const isHttp = http.context.getType<string>() === 'http';
     const mayUseDefault = isHttp && Object.keys(params).every((name) => OTHER_PARAMETERS.includes(name));
@@ -133,15 +143,16 @@ export class ExhibitorIdentityGuard extends RouteGuard {
   }
 
   /**
-   * No user is logged in. By default throws 401 `unauthenticated`; may return an identity instead.
+   * No user is logged in. By default leads a navigation to the login of `routes`, and throws 401 `unauthenticated` for anything else; may
+   * return an identity instead.
    *
    * @example
    * protected override onNoIdentity(http: HttpContext): Promise<never> {
    *   return this.redirectToLogin(http, '/auth/login');
    * }
    */
-  protected onNoIdentity(_http: HttpContext): ExhibitorIdentity | Promise<ExhibitorIdentity> {
-    throw nobody();
+  protected onNoIdentity(http: HttpContext): ExhibitorIdentity | Promise<ExhibitorIdentity> {
+    return this[LEAD](http);
   }
 
   protected override onFailure(http: HttpContext, error: unknown): never | Promise<never> {
@@ -153,8 +164,13 @@ export class ExhibitorIdentityGuard extends RouteGuard {
   }
 
   /** @internal */
-  protected override async [TARGET](http: HttpContext) {
-    return { ...(await super[TARGET](http)), eventId: await this.getEvent(http) };
+  protected override async [PLACE](http: HttpContext, here?: string, routes?: OwnRoutes): Promise<Place> {
+    const eventId = await this.getEvent(http);
+    if (isChoosing(http.context) && http.request.method === 'POST') {
+      const returnTo = returnToOf(fieldOf(http, 'returnTo'));
+      return { eventId, returnTo: routes?.urlOf('choose', { eventId, returnTo }) };
+    }
+    return { eventId, returnTo: here };
   }
 
   /** The event for `@CurrentEvent()`. An identity alone needs none, so that it is looked for when a handler asks for it. */

@@ -1,13 +1,17 @@
 import { Injectable } from '@nestjs/common';
 import type { HttpContext } from '../browser/http-context.js';
 import type { LoginParameters } from '../login/authorization-request.js';
-import { DECIDE, requirePerson, RouteGuard, SERVICES, textOf } from './route-guard.js';
+import { safeReturnTo } from '../login/return-to.js';
+import { textOf } from './choosing.js';
+import type { Place } from './refusals.js';
+import { DECIDE, PLACE, requirePerson, RouteGuard, SERVICES } from './route-guard.js';
 
 /**
  * Redirects the browser to the identity provider. `returnTo` is read from the query (a path of this origin, else it is
  * dropped), the event from the request. The handler never runs. 400 `invalid_argument` where the request is no navigation or a
  * parameter is wrong, 404 `unknown_tenant`; with `login.discovery`, 401 `login_failed`, 503 or 504 for metadata that cannot be used. A
- * page that a browser loads ahead is 503, and HEAD 204.
+ * page that a browser loads ahead is 503, and HEAD 204. With `routes`, a request at another origin than that of `redirectUri` is led there
+ * once, since cookies of a login are of one origin.
  *
  * @example
  * @Get('auth/login') @UseGuards(ExhibitorLoginGuard) login() {}
@@ -17,13 +21,31 @@ export class ExhibitorLoginGuard extends RouteGuard {
   /** @internal */
   protected override async [DECIDE](http: HttpContext): Promise<never> {
     await requirePerson(http);
+    const { login, pages, tenants } = this[SERVICES];
     const tenant = await this.getTenant(http);
-    const url = await this[SERVICES].login.start(http, tenant, async () => ({
+    const elsewhere = pages.hasRoutes && pages.addresses.elsewhere(await tenants.resolve(tenant), http);
+    if (elsewhere) {
+      return this.redirect(http, elsewhere);
+    }
+    const url = await login.start(http, tenant, async () => ({
       eventId: await this.getEvent(http),
       returnTo: await this.getReturnTo(http),
-      parameters: await this.getLoginParameters(http),
+      led: http.request.query['led'] === '1',
+      parameters: await this.#parametersOf(http),
     }));
     return this.redirect(http, url);
+  }
+
+  /** With `routes`, the link "Use another account" asks for the login page of the provider. */
+  async #parametersOf(http: HttpContext): Promise<LoginParameters | undefined> {
+    const parameters = await this.getLoginParameters(http);
+    const isOtherAccount = this[SERVICES].pages.hasRoutes && http.request.query['prompt'] === 'login';
+    return isOtherAccount ? { ...parameters, prompt: 'login' } : parameters;
+  }
+
+  /** @internal */
+  protected override async [PLACE](http: HttpContext): Promise<Place> {
+    return { eventId: await this.getEvent(http), returnTo: safeReturnTo(await this.getReturnTo(http)) };
   }
 
   /**

@@ -17,7 +17,9 @@ export class ExhibitorLogoutGuard extends RouteGuard {
   /** @internal */
   protected override async [DECIDE](http: HttpContext): Promise<undefined> {
     setLoginHeaders(http);
-    const endSessionUrl = await this[SERVICES].logout.end(http, () => this.removeIdentity(http));
+    const { led, logout } = this[SERVICES];
+    const endSessionUrl = await logout.end(http, () => this.removeIdentity(http));
+    led.clear(http);
     if (endSessionUrl !== undefined) {
       http.redirect(endSessionUrl, 303);
       await neverSettle();

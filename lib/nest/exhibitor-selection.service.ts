@@ -34,7 +34,7 @@ export class ExhibitorSelection<T = Exhibitor> {
    * bearer token, and where a page of another site caused the request; `unauthenticated` and `event_required` on a public route
    */
   async select(context: ExecutionContext | RequestPairLike, exhibitorId: string): Promise<T> {
-    const { http, who, eventId, exhibitors } = this.#current(context);
+    const { http, who, eventId, exhibitors } = this.#changed(context);
     const selected = this.#services.ownOf(parsedRecords<T>(exhibitors), exhibitorId);
     if (selected === undefined) {
       throw new ExhibitorError('invalid_argument', "exhibitorId: must be one of the user's own exhibitors", {
@@ -47,8 +47,15 @@ export class ExhibitorSelection<T = Exhibitor> {
 
   /** Removes the selection for the event of the request. Throws as {@link select}. */
   async clear(context: ExecutionContext | RequestPairLike): Promise<void> {
-    const { http, who, eventId } = this.#current(context);
+    const { http, who, eventId } = this.#changed(context);
     this.#services.selections.write(http, who, eventId, undefined);
+  }
+
+  /** Id of the one that was chosen for the event of the request. @internal */
+  chosen(context: ExecutionContext | RequestPairLike): string | undefined {
+    const { http, who, eventId, exhibitors } = this.#current(context);
+    const chosen = this.#services.ownOf(exhibitors, this.#services.selections.read(http, who, eventId));
+    return chosen === undefined ? undefined : this.#services.lookups.idOf(chosen);
   }
 
   #current(context: ExecutionContext | RequestPairLike) {
@@ -74,11 +81,17 @@ export class ExhibitorSelection<T = Exhibitor> {
     if (eventId === undefined) {
       throw noEvent(who.tenant.key);
     }
+    return { http, who, eventId, exhibitors };
+  }
+
+  #changed(context: ExecutionContext | RequestPairLike) {
+    const current = this.#current(context);
+    const { http, who } = current;
     const { trustedOrigins } = this.#services.settings();
     if (isCrossSiteRequest(http, who.tenant.login?.redirectUri, trustedOrigins)) {
       throw new ExhibitorError('invalid_argument', 'a selection must come from this site');
     }
-    return { http, who, eventId, exhibitors };
+    return current;
   }
 }
 

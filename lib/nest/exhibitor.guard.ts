@@ -4,8 +4,9 @@ import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js
 import { checkEventId } from '../model/path-parameters.js';
 import { ExhibitorIdentityGuard, WHO } from './exhibitor-identity.guard.js';
 import { isOfOneExhibitor, keepResults, type Results } from './execution-context.js';
+import { isChoosing, textOf } from './choosing.js';
 import { noEvent, noExhibitor, notSelected } from './refusals.js';
-import { DECIDE, SERVICES, textOf } from './route-guard.js';
+import { DECIDE, isOverHttp, SERVICES } from './route-guard.js';
 
 /**
  * Finds the exhibitors of the user for the event of the request, and sets `request.exhibitors` and
@@ -57,6 +58,9 @@ export class ExhibitorGuard extends ExhibitorIdentityGuard {
 
   /** Id of the exhibitor that the request is about, where it names one. */
   #namedExhibitor(http: HttpContext): string | undefined | Promise<string | undefined> {
+    if (isChoosing(http.context)) {
+      return undefined;
+    }
     return this[SERVICES].settings().resolveExhibitor === undefined
       ? textOf(http.request.params?.['exhibitorId'])
       : this[SERVICES].ask('resolveExhibitor', http);
@@ -104,14 +108,24 @@ export class ExhibitorGuard extends ExhibitorIdentityGuard {
   }
 
   /**
-   * The user has several exhibitors at the event and has chosen none, and the handler has `@CurrentExhibitor()`. By default throws 409
-   * `exhibitor_not_selected`. If it returns, the handler runs, and gets `undefined`.
+   * The user has several exhibitors at the event and has chosen none, and the handler has `@CurrentExhibitor()`. By default leads a
+   * navigation to the page `choose` of `routes`, and throws 409 `exhibitor_not_selected` for anything else. If it returns, the handler
+   * runs, and gets `undefined`.
    */
   protected onNotSelected(
-    _http: HttpContext,
+    http: HttpContext,
     identity: ExhibitorIdentity,
-    _eventId: string,
+    eventId: string,
   ): void | Promise<void> {
+    return this.#leadToChoice(http, identity, eventId);
+  }
+
+  async #leadToChoice(http: HttpContext, identity: ExhibitorIdentity, eventId: string): Promise<never> {
+    const { pages } = this[SERVICES];
+    const routes = isOverHttp(http) && pages.mayLead(http) && (await pages.routesFor(identity.tenant));
+    if (routes) {
+      return this.redirect(http, routes.urlOf('choose', { eventId, returnTo: routes.urlOfRequest(http) }));
+    }
     throw notSelected(identity.tenant);
   }
 }

@@ -1,4 +1,4 @@
-import { Inject, Injectable, Optional, type ExecutionContext, type HttpException } from '@nestjs/common';
+import { Inject, Injectable, type ExecutionContext, type HttpException } from '@nestjs/common';
 import type { AbstractHttpAdapter } from '@nestjs/core';
 import { ConfigurationError } from '../errors/configuration.error.js';
 import type { ExhibitorError } from '../errors/exhibitor.error.js';
@@ -6,6 +6,7 @@ import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { ExhibitorsService } from '../exhibitors/exhibitors.service.js';
 import { ExhibitorLookups } from '../exhibitors/lookups/exhibitor-lookups.service.js';
 import { HttpContext } from '../browser/http-context.js';
+import { LedCookie } from '../login/led-cookie.service.js';
 import { LoginService } from '../login/login.service.js';
 import { LogoutService } from '../login/logout.service.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
@@ -21,10 +22,9 @@ import type { FoundIdentity } from '../login/identity.js';
 import { SelectionCookie } from '../login/selection-cookie.service.js';
 import { TenantRegistry } from '../config/tenant-registry.service.js';
 import { NestParts } from './nest-parts.service.js';
+import { isChoosing } from './choosing.js';
+import { Pages } from './pages.service.js';
 import { toHttpException } from './to-http-exception.js';
-
-/** True where the module registers the login routes: `routes`, beside `isGlobal`. */
-export const HAS_LOGIN_ROUTES = Symbol('nestjs-exhibitor:has-login-routes');
 
 /** An option that tells what a request is about. */
 type HostFunction = 'resolveTenant' | 'resolveEvent' | 'resolveExhibitor';
@@ -69,8 +69,10 @@ export class ExhibitorGuardServices {
     @Inject(LogoutService) readonly logout: LogoutService,
     /** @internal */
     @Inject(ProblemLog) readonly log: ProblemLog,
-    /** Whether the module registered the login routes. @internal */
-    @Optional() @Inject(HAS_LOGIN_ROUTES) readonly hasLoginRoutes = false,
+    /** @internal */
+    @Inject(LedCookie) readonly led: LedCookie,
+    /** @internal */
+    @Inject(Pages) readonly pages: Pages,
   ) {
     this.#settings = settings;
   }
@@ -143,7 +145,7 @@ export class ExhibitorGuardServices {
   /** The reply for an error. A mistake of the host is logged, with the route that a guard refused. @internal */
   exceptionFor(error: ExhibitorError, http?: HttpContext, route?: ExecutionContext): HttpException {
     this.log.reportMistake(error);
-    if (route !== undefined && error.code === 'event_required') {
+    if (route !== undefined && error.code === 'event_required' && !isChoosing(route)) {
       const problem = unnamedEvent(route.getClass().name, route.getHandler().name);
       this.log.report(this.tenants.peek(error.tenant ?? ''), problem);
     }

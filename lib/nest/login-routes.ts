@@ -1,125 +1,199 @@
-/** The routes of login and logout that the module registers itself: `routes`, beside `isGlobal`. */
+/** The routes of login, logout and choosing that the module registers itself: `routes`, beside `isGlobal`. */
 import {
   Controller,
   Get,
   Inject,
-  Logger,
   Post,
-  RequestMethod,
+  Req,
   Res,
   UseGuards,
   VERSION_NEUTRAL,
-  type HttpServer,
   type Type,
 } from '@nestjs/common';
-import { MODULE_PATH } from '@nestjs/common/constants.js';
-import { ApplicationConfig, HttpAdapterHost, ModulesContainer, Reflector } from '@nestjs/core';
-import { RoutePathFactory } from '@nestjs/core/router/route-path-factory.js';
+import * as v from 'valibot';
+import { ONE_PROBLEM, optionsOf, problemsOf } from '../config/value-schemas.js';
 import { CurrentIdentity } from './current.decorators.js';
 import { ConfigurationError } from '../errors/configuration.error.js';
+import { Choosing } from './choosing.js';
 import { ExhibitorBackChannelLogoutGuard } from './exhibitor-back-channel-logout.guard.js';
 import { ExhibitorCallbackGuard } from './exhibitor-callback.guard.js';
+import { ExhibitorGuard } from './exhibitor.guard.js';
 import { ExhibitorIdentityGuard } from './exhibitor-identity.guard.js';
 import { ExhibitorLoginGuard } from './exhibitor-login.guard.js';
 import { ExhibitorLogoutGuard } from './exhibitor-logout.guard.js';
+import { NestParts } from './nest-parts.service.js';
+import { LOGIN_CONTROLLER, RouteAddresses } from './route-addresses.js';
+import { RouteReplies } from './route-replies.service.js';
 import { DECIDE, RouteGuard } from './route-guard.js';
+import { routeEntries, type RenderPage, type RouteSettings } from './route-settings.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
+import type { ExhibitorRequest } from '../model/exhibitor-request.interface.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../config/check-options.js';
 import { hasBrowser } from '../config/option-rules.js';
 
-/** The login routes of the module. */
+/** The routes of the module, and their pages. */
 export interface LoginRoutes {
   /** How their paths begin: `auth`, or `:tenant/auth`. A global prefix comes before it; they have no version. */
   path: string;
-  /** Subclasses of the guards. They may inject what global modules export, and the `imports` of `forRootAsync`. */
-  guards?: {
-    login?: Type<ExhibitorLoginGuard>;
-    callback?: Type<ExhibitorCallbackGuard>;
-    logout?: Type<ExhibitorLogoutGuard>;
-  };
   /** Registers `POST <path>/backchannel-logout` with {@link ExhibitorBackChannelLogoutGuard} too. Default false. */
-  backChannelLogout?: boolean;
+  backChannelLogout?: boolean | undefined;
+  /** Path of this origin for after a login or a choice without `returnTo`. Default: the global prefix, else `/`. */
+  afterLogin?: string | undefined;
+  /** The same for after a logout: a page that needs no user. */
+  afterLogout?: string | undefined;
+  /** Whether guards lead navigations without a user to the login. With `false` they get the page with 401. Default true. */
+  redirectToLogin?: boolean | undefined;
+  /**
+   * Renders all pages in the layout of the host: answers HTML, also as a promise. No text of a view is escaped. Where it throws, that is
+   * logged, and the page of the module is shown.
+   *
+   * @example
+   * render: ({ title, text, loginUrl }) => layout(`<h1>${escapeHtml(title)}</h1><p>${escapeHtml(text)}</p> …`),
+   */
+  render?: RenderPage | undefined;
+  /** Subclasses of the guards. They may inject what global modules export, and the `imports` of `forRootAsync`. */
+  guards?:
+    | {
+        login?: Type<ExhibitorLoginGuard> | undefined;
+        callback?: Type<ExhibitorCallbackGuard> | undefined;
+        /** Of the routes `choose`. */
+        choose?: Type<ExhibitorGuard> | undefined;
+        logout?: Type<ExhibitorLogoutGuard> | undefined;
+      }
+    | undefined;
 }
 
-/** No pattern and no dot segment, which browsers and routers would read differently. */
-const PATH = /^\/?((:[a-z_]\w*|[\w~-][\w.~-]*)(\/|$))+$/i;
+/** A class of the host in place of a guard. */
+function guardOf<T extends RouteGuard>(base: Type<T>) {
+  const isGuard = (value: unknown): boolean =>
+    typeof value === 'function' && (value === base || value.prototype instanceof base);
+  return v.optional(v.custom<Type<T>>(isGuard, `must be ${base.name} or a subclass of it`), () => base);
+}
 
-/** Leaves `me` to the guard after it: a global one might require an event, look exhibitors up, or redirect to the login. */
+const routesSchema = optionsOf(
+  {
+    ...routeEntries,
+    guards: v.optional(
+      optionsOf(
+        {
+          login: guardOf<ExhibitorLoginGuard>(ExhibitorLoginGuard),
+          callback: guardOf<ExhibitorCallbackGuard>(ExhibitorCallbackGuard),
+          choose: guardOf<ExhibitorGuard>(ExhibitorGuard),
+          logout: guardOf<ExhibitorLogoutGuard>(ExhibitorLogoutGuard),
+        },
+        'must be { login, callback, choose, logout }',
+      ),
+      {},
+    ),
+  },
+  "must be a path such as 'auth', or an object with a path",
+);
+
+type CheckedRoutes = v.InferOutput<typeof routesSchema>;
+
+/**
+ * The checked routes, and their controllers.
+ *
+ * @throws {ConfigurationError} for wrong members of `routes`
+ */
+export function loginRoutes(routes: string | LoginRoutes): { settings: RouteSettings; controllers: Type[] } {
+  const { path = '', ...others }: Partial<LoginRoutes> =
+    typeof routes === 'string' ? { path: routes } : Object(routes);
+  const given = { path, ...others };
+  const { success, output, issues } = v.safeParse(routesSchema, given, ONE_PROBLEM);
+  if (!success) {
+    throw new ConfigurationError(problemsOf(issues, 'routes'));
+  }
+  return { settings: output, controllers: controllersOf(output) };
+}
+
+/** Leaves `me` and `choose` to the guard after it: a global one might require an event, look exhibitors up, or redirect to the login. */
 class ExemptFromGlobalGuards extends RouteGuard {
   protected override async [DECIDE](): Promise<undefined> {}
 }
 
-/**
- * The controllers of these routes.
- *
- * @throws {ConfigurationError} for another `routes.path`
- */
-export function loginRoutes(routes: string | LoginRoutes): Type[] {
-  const { path, guards = {}, backChannelLogout } = typeof routes === 'string' ? { path: routes } : routes;
-  if (typeof path !== 'string' || !PATH.test(path)) {
-    throw new ConfigurationError([
-      { path: 'routes.path', expected: "must be a path such as 'auth' or ':tenant/auth'" },
-    ]);
-  }
-
+function controllersOf({ path, guards, backChannelLogout }: CheckedRoutes): Type[] {
   // Handlers reply by the adapter: no interceptor of the host may hide an address to go to, nor cache who is logged in.
   @Controller({ path, version: VERSION_NEUTRAL })
   class ExhibitorLoginRoutes {
+    static readonly [LOGIN_CONTROLLER] = true;
+
     constructor(
-      @Inject(HttpAdapterHost) private readonly host: HttpAdapterHost,
-      @Inject(ApplicationConfig) config: ApplicationConfig,
-      @Inject(ModulesContainer) modules: ModulesContainer,
+      @Inject(NestParts) { adapterHost }: NestParts,
+      @Inject(RouteReplies) private readonly replies: RouteReplies,
+      @Inject(RouteAddresses) addresses: RouteAddresses,
       @Inject(CHECKED_OPTIONS) options: CheckedOptions,
     ) {
       if (!hasBrowser(options.settings.session)) {
         const expected = "need a session with logins, not 'bearer' alone";
         throw new ConfigurationError([{ path: 'routes', expected }]);
       }
-      const { getCallbackPath } = Object(guards.callback ?? ExhibitorCallbackGuard).prototype;
       // An override is for a proxy that changes the path.
-      if (getCallbackPath === ExhibitorCallbackGuard.prototype['getCallbackPath']) {
-        host.listen$.subscribe(() => {
-          const home = [...modules.values()].find(({ controllers }) => controllers.has(ExhibitorLoginRoutes));
-          // Of Nest's `RouterModule`.
-          const key = MODULE_PATH + modules.applicationId;
-          const modulePath = home && new Reflector().get<string | undefined>(key, home.metatype);
-          const globalPrefix = config.getGlobalPrefix();
-          const route = { modulePath, ctrlPath: path, methodPath: 'callback', globalPrefix };
-          // `exclude` of the prefix may name a method.
-          const pathBy = (method: RequestMethod) => new RoutePathFactory(config).create(route, method)[0];
-          compareCallback(options, pathBy, host.httpAdapter);
-        });
+      if (
+        guards.callback.prototype['getCallbackPath'] === ExhibitorCallbackGuard.prototype['getCallbackPath']
+      ) {
+        adapterHost.listen$.subscribe(() => addresses.compare(options));
       }
     }
 
     @Get('login')
-    @UseGuards(guards.login ?? ExhibitorLoginGuard)
+    @UseGuards(guards.login)
     login(): void {}
 
     @Get('callback')
-    @UseGuards(guards.callback ?? ExhibitorCallbackGuard)
-    callback(@CurrentIdentity() { returnTo = '/' }: ExhibitorIdentity, @Res() response: object): void {
-      this.host.httpAdapter.redirect(response, 303, returnTo);
+    @UseGuards(guards.callback)
+    callback(
+      @CurrentIdentity() identity: ExhibitorIdentity,
+      @Req() request: ExhibitorRequest,
+      @Res() response: object,
+    ): Promise<void> {
+      return this.replies.loggedIn({ request, response }, identity);
     }
 
     @Post('callback')
-    @UseGuards(guards.callback ?? ExhibitorCallbackGuard)
-    postedCallback(@CurrentIdentity() identity: ExhibitorIdentity, @Res() response: object): void {
-      this.callback(identity, response);
+    @UseGuards(guards.callback)
+    postedCallback(
+      @CurrentIdentity() identity: ExhibitorIdentity,
+      @Req() request: ExhibitorRequest,
+      @Res() response: object,
+    ): Promise<void> {
+      return this.replies.loggedIn({ request, response }, identity);
+    }
+
+    @Get('failed')
+    @UseGuards(ExemptFromGlobalGuards)
+    failed(@Req() request: ExhibitorRequest, @Res() response: object): Promise<void> {
+      return this.replies.failed({ request, response });
+    }
+
+    @Get('choose')
+    @Choosing()
+    @UseGuards(ExemptFromGlobalGuards, guards.choose)
+    choose(@Req() request: ExhibitorRequest, @Res() response: object): Promise<void> {
+      return this.replies.choice({ request, response });
+    }
+
+    @Post('choose')
+    @Choosing()
+    @UseGuards(ExemptFromGlobalGuards, guards.choose)
+    postedChoice(@Req() request: ExhibitorRequest, @Res() response: object): Promise<void> {
+      return this.replies.chosen({ request, response });
     }
 
     @Post('logout')
-    @UseGuards(guards.logout ?? ExhibitorLogoutGuard)
-    logout(@Res() response: object): void {
-      this.host.httpAdapter.redirect(response, 303, '/');
+    @UseGuards(guards.logout)
+    logout(@Req() request: ExhibitorRequest, @Res() response: object): Promise<void> {
+      return this.replies.loggedOut({ request, response });
     }
 
     @Get('me')
     @UseGuards(ExemptFromGlobalGuards, ExhibitorIdentityGuard)
-    me(@CurrentIdentity() identity: ExhibitorIdentity, @Res() response: object): void {
-      const { email, tenant, eventId, expiresAt } = identity;
-      // Fastify's reply is thenable: it must not be returned.
-      void this.host.httpAdapter.reply(response, { email, tenant, eventId, expiresAt }, 200);
+    me(
+      @CurrentIdentity() identity: ExhibitorIdentity,
+      @Req() request: ExhibitorRequest,
+      @Res() response: object,
+    ): void {
+      this.replies.me({ request, response }, identity);
     }
   }
 
@@ -131,31 +205,4 @@ export function loginRoutes(routes: string | LoginRoutes): Type[] {
   }
 
   return backChannelLogout ? [ExhibitorLoginRoutes, ExhibitorBackChannelRoute] : [ExhibitorLoginRoutes];
-}
-
-/** Warns of the first `redirectUri` whose path the router does not serve as the callback: its logins would end with a 404. */
-function compareCallback(
-  { tenants, pathOf }: CheckedOptions,
-  pathBy: (method: RequestMethod) => string | undefined,
-  adapter: HttpServer,
-): void {
-  const isExpress = adapter.getType() === 'express';
-  // Nest 11 does not tell: these are the defaults of the routers.
-  const { caseSensitive = !isExpress, ignoreTrailingSlash = isExpress } =
-    adapter.getRouteMatchingOptions?.() ?? {};
-  const asMatched = (path: string): string =>
-    (caseSensitive ? path : path.toLowerCase()).replace(ignoreTrailingSlash ? /\/$/ : '', '');
-  for (const [key, { login }] of 'find' in tenants ? [] : tenants) {
-    const given = login?.redirectUri && new URL(login.redirectUri).pathname;
-    const parts = given?.split('/') ?? [];
-    const served = pathBy(login?.responseType === 'code' ? RequestMethod.GET : RequestMethod.POST) ?? '';
-    // Express compares a path as it is sent, Fastify decodes it first.
-    const callback = (isExpress ? served : encodeURI(served)).split('/');
-    const own = callback.map((part, at) => (part.includes(':') ? parts[at] : part)).join('/');
-    if (given && asMatched(given) !== asMatched(own)) {
-      const line = `its path is ${given}, but that of the callback is ${callback.join('/')}`;
-      new Logger('nestjs-exhibitor').warn(`${pathOf(key)}.login.redirectUri: ${line}`);
-      return;
-    }
-  }
 }

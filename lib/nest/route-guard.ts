@@ -8,21 +8,18 @@ import type { ExhibitorRequest } from '../model/exhibitor-request.interface.js';
 import { browserLoginOf } from '../config/tenant.js';
 import { keepResults, requestPairOf, type Results } from './execution-context.js';
 import { ExhibitorGuardServices, requireServices } from './guard-services.js';
-import { nobody } from './refusals.js';
+import { markRefusal, nobody, type Place } from './refusals.js';
+import type { OwnRoutes } from './route-addresses.js';
 
 // Symbols, so that no member of a host's subclass replaces one by accident: the guard would then let every request pass.
 
 /** What a guard does for a request: throws, answers the request itself and never settles, or returns what it has found. */
 export const DECIDE = Symbol('nestjs-exhibitor.decide');
 export const SERVICES = Symbol('nestjs-exhibitor.services');
-/** What the login is for that a request is led to. */
-export const TARGET = Symbol('nestjs-exhibitor.target');
-
-/** Query of the login route. */
-interface RedirectTarget {
-  eventId?: string | undefined;
-  returnTo?: string | undefined;
-}
+/** What a new login would be for, where a request is led to it or refused. */
+export const PLACE = Symbol('nestjs-exhibitor.place');
+/** Leads to the login of `routes`. */
+export const LEAD = Symbol('nestjs-exhibitor.lead');
 
 /** Common steps of all guards. Every step may be overridden; all but the first two may return a promise. */
 @Injectable()
@@ -55,8 +52,29 @@ export abstract class RouteGuard implements CanActivate {
       }
       return true;
     } catch (error) {
-      await this.onFailure(http, error);
+      await this.#fail(http, error);
       return false;
+    }
+  }
+
+  /** What it throws goes to the filter, with what a page for people needs to know. */
+  async #fail(http: HttpContext, error: unknown): Promise<void> {
+    try {
+      await this.onFailure(http, error);
+    } catch (thrown) {
+      const isPage = isOverHttp(http) && this.#services.pages.isFor(http);
+      throw isPage ? markRefusal(thrown, await this.#placeOf(http)) : thrown;
+    }
+  }
+
+  /** What cannot be found is left out: it may be what has just failed. */
+  async #placeOf(http: HttpContext): Promise<Place> {
+    try {
+      const routes = await this.#routesOf(http);
+      const here = http.request.method === 'GET' ? routes?.urlOfRequest(http) : undefined;
+      return { tenant: await this.getTenant(http), ...(await this[PLACE](http, here, routes)) };
+    } catch {
+      return { returnTo: undefined };
     }
   }
 
@@ -107,7 +125,7 @@ export abstract class RouteGuard implements CanActivate {
    * }
    */
   protected async redirect(http: HttpContext, url: string): Promise<never> {
-    if (http.context.getType<string>() !== 'http') {
+    if (!isOverHttp(http)) {
       throw new Error(`${this.constructor.name} can redirect requests over HTTP only`);
     }
     http.redirect(url, http.request.method === 'GET' ? 302 : 303);
@@ -122,11 +140,14 @@ export abstract class RouteGuard implements CanActivate {
    * @param path of the login route, `/auth/login`. It may have a query. Default: that of `routes`; `configuration_invalid` without them
    */
   protected async redirectToLogin(http: HttpContext, path?: string): Promise<never> {
-    const login = path ?? (await this.#loginPath(http));
-    if (http.context.getType<string>() !== 'http' || !isNavigation(http)) {
+    const routes = await this.#routesOf(http);
+    const login = path ?? routes?.urlOf('login') ?? (await this.#loginMissing(http));
+    if (!isOverHttp(http) || !isNavigation(http, this.#services.settings().cookies.sameSite)) {
       throw nobody();
     }
-    const { eventId, returnTo } = await this[TARGET](http);
+    const { pathname, search } = http.target;
+    const here = routes === undefined ? safeReturnTo(`${pathname}${search}`) : routes.urlOfRequest(http);
+    const { eventId, returnTo } = await this[PLACE](http, here, routes);
     const query = new URLSearchParams({
       ...(eventId === undefined ? {} : { eventId }),
       ...(returnTo === undefined ? {} : { returnTo }),
@@ -134,28 +155,56 @@ export abstract class RouteGuard implements CanActivate {
     return this.redirect(http, `${login}${login.includes('?') ? '&' : '?'}${query}`);
   }
 
-  /** Beside the callback of the tenant, which is at its `redirectUri`, also behind a proxy that changes paths. */
-  async #loginPath(http: HttpContext): Promise<string> {
-    const { hasLoginRoutes, tenants } = this.#services;
-    if (!hasLoginRoutes) {
-      const expected = 'must be set, or redirectToLogin be called with the path of the login route';
-      throw new ConfigurationError([{ path: 'routes', expected }]);
-    }
-    const { redirectUri } = browserLoginOf(await tenants.resolve(await this.getTenant(http)));
-    const callback = new URL(redirectUri).pathname.replace(/\/$/, '');
-    return `${callback.slice(0, callback.lastIndexOf('/'))}/login`;
+  /** Those of the module for the tenant of a request, where both are there. */
+  async #routesOf(http: HttpContext): Promise<OwnRoutes | undefined> {
+    const { pages } = this.#services;
+    return pages.hasRoutes ? pages.routesFor(await this.getTenant(http)) : undefined;
   }
 
-  /** @internal */
-  protected async [TARGET](http: HttpContext): Promise<RedirectTarget> {
-    const { pathname, search } = http.target;
-    return { returnTo: safeReturnTo(`${pathname}${search}`) };
+  /** Says why `routes` have no address of a login. */
+  async #loginMissing(http: HttpContext): Promise<never> {
+    const { pages, tenants } = this.#services;
+    if (pages.hasRoutes) {
+      browserLoginOf(await tenants.resolve(await this.getTenant(http)));
+    }
+    const expected = 'must be set, or redirectToLogin be called with the path of the login route';
+    throw new ConfigurationError([{ path: 'routes', expected }]);
   }
+
+  /**
+   * With `routes`, leads a navigation without a user to the login, once: a browser that comes back and still is nobody is shown the page.
+   * Anything else is refused.
+   *
+   * @internal
+   */
+  protected async [LEAD](http: HttpContext): Promise<never> {
+    const { pages, led, tenants } = this.#services;
+    const mayLead = isOverHttp(http) && pages.leadsToLogin && pages.mayLead(http);
+    const routes = mayLead ? await this.#routesOf(http) : undefined;
+    if (routes === undefined || led.take(http, await tenants.resolve(await this.getTenant(http)))) {
+      throw nobody();
+    }
+    const { eventId, returnTo } = await this[PLACE](http, routes.urlOfRequest(http), routes);
+    return this.redirect(http, routes.urlOf('login', { eventId, returnTo, led: '1' }));
+  }
+
+  /**
+   * @param here address of the request, where it can be repeated
+   * @internal
+   */
+  protected async [PLACE](_http: HttpContext, here?: string, _routes?: OwnRoutes): Promise<Place> {
+    return { returnTo: here };
+  }
+}
+
+/** GraphQL shows no pages, and has no redirects. */
+export function isOverHttp({ context }: HttpContext): boolean {
+  return context.getType<string>() === 'http';
 }
 
 /** Sets the headers of the login routes: no cache, and no referrer, since the address of a callback contains the code. */
 export function setLoginHeaders(http: HttpContext): void {
-  http.setHeader('Cache-Control', 'no-store');
+  http.setHeader('Cache-Control', 'private, no-store');
   http.setHeader('Referrer-Policy', 'no-referrer');
 }
 
@@ -163,15 +212,11 @@ export function setLoginHeaders(http: HttpContext): void {
 export async function requirePerson(http: HttpContext): Promise<void> {
   setLoginHeaders(http);
   if (isWithoutUser(http)) {
+    http.setHeader('Cache-Control', 'no-store');
     // Browsers keep each 2xx of a page that they load ahead: the click that follows a kept 204 does nothing.
     http.reply(http.request.method === 'HEAD' ? 204 : 503);
     await neverSettle();
   }
-}
-
-/** A parameter of a request. One that is empty, or given more than once, counts as none. */
-export function textOf(value: unknown): string | undefined {
-  return typeof value === 'string' && value !== '' ? value : undefined;
 }
 
 /** What a guard awaits once it has answered the request: `true` would run the handler, `false` would answer 403. */

@@ -4,6 +4,7 @@ import { HTTP_STATUS_BY_CODE } from '../errors/error-codes.js';
 import type { ExhibitorError } from '../errors/exhibitor.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import type { HttpContext } from '../browser/http-context.js';
+import { markRefusal } from './refusals.js';
 
 /**
  * What a client may be told. Failures of the host, the service and the provider are told by the reason phrase: their words are for the
@@ -30,7 +31,7 @@ function statusOf({ code, isOfHost }: ExhibitorError): number {
 export function toHttpException(error: ExhibitorError, http?: HttpContext): HttpException {
   const { code, retryAfterMs, cause, isOfHost } = error;
   if (isOfHost === true && cause instanceof HttpException) {
-    return cause;
+    return markRefusal(cause);
   }
   const status = statusOf(error);
   if (status === 503 && retryAfterMs !== undefined) {
@@ -44,5 +45,5 @@ export function toHttpException(error: ExhibitorError, http?: HttpContext): Http
     code,
     ...(isExhibitorError(error) && error.code === 'login_failed' ? { reason: error.reason } : {}),
   };
-  return new HttpException(body, status, { cause: error });
+  return markRefusal(new HttpException(body, status, { cause: error }));
 }

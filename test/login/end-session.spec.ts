@@ -58,7 +58,7 @@ describe.each(HOST_KINDS)('a logout at the provider, from %s', (kind) => {
     const copy = copyOf(visitor, host);
     const reply = await logOut(visitor, host);
     expect(endSessionOf(reply)).toEqual(withHint(idToken));
-    expect(reply.headers.get('cache-control')).toBe('no-store');
+    expect(reply.headers.get('cache-control')).toBe('private, no-store');
     expect(reply.headers.get('referrer-policy')).toBe('no-referrer');
     expect(namesOf(visitor, host)).toEqual([]);
     // Nobody is logged in now: the handler runs, also for a copy of the cookies.

@@ -125,7 +125,7 @@ describe.each(['express', 'fastify'] as const)('the replies of the login routes 
   it('are not cached and send no Referer to other sites', async () => {
     const [started, finished, refused, , left] = await repliesOf(usual);
     for (const reply of [started, finished, refused, left, await begin({ 'sec-fetch-dest': 'image' })]) {
-      expect(reply?.headers.get('cache-control')).toBe('no-store');
+      expect(reply?.headers.get('cache-control')).toBe('private, no-store');
       expect(reply?.headers.get('referrer-policy')).toBe('no-referrer');
     }
     for (const reply of [started, finished, left]) {

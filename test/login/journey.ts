@@ -107,7 +107,7 @@ export function expectError(reply: Reply, status: number, code: string, more: ob
 /** Expects that the reply refuses the login, and shows nothing else. */
 export function expectRefusal(reply: Reply, reason: string): void {
   expectError(reply, 401, 'login_failed', { error: 'Unauthorized', reason });
-  expect(reply.headers.get('cache-control')).toBe('no-store');
+  expect(reply.headers.get('cache-control')).toBe('private, no-store');
   expect(reply.headers.get('referrer-policy')).toBe('no-referrer');
   expect(reply.setCookies.filter((cookie) => cookie.includes('exhibitor-identity='))).toEqual([]);
 }

@@ -69,7 +69,7 @@ describe('a failing provider', () => {
     const reply = await toHost(visitor, arrival);
     expect(performance.now() - startedAt).toBeLessThan(GENEROUS);
     expectError(reply, status, code);
-    expect(reply.headers.get('cache-control')).toBe('no-store');
+    expect(reply.headers.get('cache-control')).toBe('private, no-store');
     expect(await identityOf(visitor, host)).toBeUndefined();
     expectRefusal(await toHost(before, arrival), 'state');
     expect(redemptionsOf(arrival)).toBe(1);

@@ -293,7 +293,7 @@ describe.each(['express', 'fastify'] as const)('onLoginFailed of a host on %s', 
   function expectPage(reply: Reply, code = 'login_failed', status = 302): void {
     const { pathname, searchParams } = new URL(reply.location ?? '', host.url);
     expect([reply.status, pathname, searchParams.get('code')]).toEqual([status, '/failed', code]);
-    expect(reply.headers.get('cache-control')).toBe('no-store');
+    expect(reply.headers.get('cache-control')).toBe('private, no-store');
   }
 
   it.each([

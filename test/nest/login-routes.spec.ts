@@ -137,7 +137,7 @@ async function expectMe(visitor: Visitor, url: string, me: object = OLGA): Promi
 }
 
 const expectNobody = async (visitor: Visitor, url: string): Promise<void> =>
-  expectError(await visitor.visit(url, { headers: { accept: 'text/html' } }), 401, 'unauthenticated');
+  expectError(await visitor.visit(url), 401, 'unauthenticated');
 
 /** Logs a person in by this login route. Answers the reply of the callback. */
 async function logIn(
@@ -160,14 +160,14 @@ function expectLedTo(reply: Reply, location: string, status = 303): void {
   expect([reply.status, reply.location]).toEqual([status, location]);
 }
 
-/** Expects that a login, `me` and a logout work below this address. */
-async function expectRoutes(url: string): Promise<void> {
+/** Expects that a login, `me` and a logout work below this address, and that the logout leads to this path. */
+async function expectRoutes(url: string, home = '/'): Promise<void> {
   const { origin } = new URL(url);
   const visitor = new Visitor();
   await expectNobody(visitor, `${url}/me`);
   expectLedTo(await logIn(visitor, `${url}/login?returnTo=/mine?a=b`), `${origin}/mine?a=b`);
   await expectMe(visitor, `${url}/me`);
-  expectLedTo(await visitor.visit(`${url}/logout`, { method: 'POST' }), `${origin}/`);
+  expectLedTo(await visitor.visit(`${url}/logout`, { method: 'POST' }), `${origin}${home}`);
   await expectNobody(visitor, `${url}/me`);
 }
 
@@ -214,8 +214,8 @@ describe.each(['express', 'fastify'] as const)('the routes of the module, on %s'
     const visitor = new Visitor();
     await logIn(visitor, `${url}/auth/login`);
     for (const [path, cacheControl, otherMethod] of [
-      ['login', 'no-store', 'POST'],
-      ['callback', 'no-store', 'PUT'],
+      ['login', 'private, no-store', 'POST'],
+      ['callback', 'private, no-store', 'PUT'],
       ['me', 'private, no-store', 'POST'],
     ] as const) {
       const reply = await visitor.visit(`${url}/auth/${path}`);
@@ -253,7 +253,7 @@ describe.each(['express', 'fastify'] as const)('the routes of the module, on %s'
     ['versions in a header', '/auth', { configure: versioned(VersioningType.HEADER) }],
   ])('work with %s', async (_, path, given) => {
     const { url } = await start({ kind, callback: `${path}/callback`, ...given });
-    await expectRoutes(`${url}${path}`);
+    await expectRoutes(`${url}${path}`, path.startsWith('/api') ? '/api' : '/');
     expect(lines.all.filter((line) => line.includes('redirectUri'))).toEqual([]);
   });
 
@@ -363,7 +363,7 @@ describe('the routes of the module', () => {
     const { app } = await start({ controllers: [], importedAfter: [PagesModule] });
     const pathsWith = (options = {}): string[] =>
       Object.keys(SwaggerModule.createDocument(app, new DocumentBuilder().build(), options).paths).toSorted();
-    const routes = ['callback', 'login', 'logout', 'me'].map((name) => `/auth/${name}`);
+    const routes = ['callback', 'choose', 'failed', 'login', 'logout', 'me'].map((name) => `/auth/${name}`);
     expect(pathsWith()).toEqual(['/', ...routes]);
     expect(pathsWith({ include: [PagesModule] })).toEqual(['/']);
   });

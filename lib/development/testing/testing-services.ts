@@ -1,6 +1,6 @@
 /** What an {@link ExhibitorTestingModule} replaces in the module. All else is the module itself. */
 import { randomUUID } from 'node:crypto';
-import type { Type } from '@nestjs/common';
+import { RequestMethod, type Type } from '@nestjs/common';
 import type { ModuleRef } from '@nestjs/core';
 import {
   ConfigurationError,
@@ -18,6 +18,7 @@ import { IdentityReader } from '../../login/identity-reader.service.js';
 import { LoginService, type CallbackRoute } from '../../login/login.service.js';
 import { LogoutService } from '../../login/logout.service.js';
 import { SelectionCookie } from '../../login/selection-cookie.service.js';
+import { RouteAddresses } from '../../nest/route-addresses.js';
 import { pageOf } from '../sandbox/rest-api.js';
 import { parseRoute } from '../sandbox/server/operations.js';
 import { ExhibitorTestingBackend } from './testing-backend.js';
@@ -75,6 +76,15 @@ function tenantsOf(backend: ExhibitorTestingBackend): Type<TenantRegistry> {
       return backend.tenant;
     }
   };
+}
+
+/** A login starts wherever a test sends its request, and the routes are where the router has them. */
+class TestAddresses extends RouteAddresses {
+  override elsewhere(): undefined {}
+
+  override shownCallback(): readonly string[] {
+    return this.callbackBy(RequestMethod.GET).split('/').filter(Boolean);
+  }
 }
 
 /** The user of each request is that of the backend, without a cookie. */
@@ -185,6 +195,7 @@ export const STAND_INS: readonly (readonly [Type, (module: ModuleRef) => Promise
   [LoginService, (module) => module.create(loginOf(backendOf(module)))],
   [LogoutService, (module) => module.create(logoutOf(backendOf(module)))],
   [CallbackVerifier, (module) => module.create(verifierOf(backendOf(module)))],
+  [RouteAddresses, (module) => module.create(TestAddresses)],
   [SelectionCookie, (module) => module.create(selectionsOf(backendOf(module)))],
   [TokenService, (module) => module.create(watchedTokens(backendOf(module)))],
   [

@@ -1,0 +1,171 @@
+/** Where a browser finds the routes of the module: as the router serves them, and as the `redirectUri` of a tenant shows them. */
+import { Inject, Injectable, Logger, Optional, RequestMethod, type HttpServer } from '@nestjs/common';
+import { MODULE_PATH } from '@nestjs/common/constants.js';
+import { Reflector } from '@nestjs/core';
+import { RoutePathFactory } from '@nestjs/core/router/route-path-factory.js';
+import type { HttpContext } from '../browser/http-context.js';
+import type { CheckedOptions } from '../config/check-options.js';
+import { browserLoginOf, type BrowserLogin, type Tenant } from '../config/tenant.js';
+import { safeReturnTo } from '../login/return-to.js';
+import { NestParts } from './nest-parts.service.js';
+import { ROUTE_SETTINGS, type RouteSettings } from './route-settings.js';
+
+/** The routes of the module as the browsers of a tenant see them. */
+export interface OwnRoutes {
+  /** Address of one of them, with a query of what is given. */
+  urlOf(route: 'login' | 'failed' | 'choose' | 'logout', query?: Query): string;
+  /** Address of this request, as its browser knows it. */
+  urlOfRequest(http: HttpContext): string | undefined;
+  /** Origin of `redirectUri`. */
+  readonly origin: string;
+  readonly afterLogin: string;
+  readonly afterLogout: string;
+}
+
+/** Marks the controller, so that its module is found. */
+export const LOGIN_CONTROLLER = Symbol('nestjs-exhibitor.login-controller');
+
+/** Added to the address of a login that was sent to the origin of its `redirectUri`: it is sent there once. */
+const MOVED = 'moved';
+
+@Injectable()
+export class RouteAddresses {
+  /** Its parts, which do not change once the application serves requests. */
+  readonly #callbacks = new Map<RequestMethod, readonly string[]>();
+
+  constructor(
+    @Optional() @Inject(ROUTE_SETTINGS) private readonly settings: RouteSettings | undefined,
+    @Inject(NestParts) private readonly parts: NestParts,
+  ) {}
+
+  /** Without routes, and for a tenant whose users do not log in here, there are none. */
+  of(tenant: Tenant | undefined): OwnRoutes | undefined {
+    return tenant?.login?.redirectUri === undefined || this.settings === undefined
+      ? undefined
+      : this.#routesOf(this.settings, browserLoginOf(tenant));
+  }
+
+  /** Where a person can go whose tenant is not known. */
+  home(prefix: readonly string[] = []): string {
+    const own = segmentsOf(this.parts.config.getGlobalPrefix());
+    const path = [...prefix, ...own].join('/');
+    return own.length > 0 || prefix.length === 0 ? `/${path}` : `/${path}/`;
+  }
+
+  /** Address of a route beside that of a request, for one whose tenant is not known. */
+  beside(http: HttpContext, route: string, query: Query): string {
+    const parts = segmentsOf(http.target.pathname).slice(0, -1);
+    return urlIn(['', ...parts].join('/'), route, query);
+  }
+
+  /**
+   * The address of this login at the origin of `redirectUri`, where its cookies are read. `undefined` where the request is there, or was
+   * sent there before: behind some proxies the host of a request is another one.
+   */
+  elsewhere(tenant: Tenant, http: HttpContext): string | undefined {
+    const routes = this.of(tenant);
+    const { searchParams } = http.target;
+    if (routes === undefined || http.authority === undefined || searchParams.has(MOVED)) {
+      return undefined;
+    }
+    const own = new URL(routes.origin);
+    const asked = `${own.protocol}//${http.authority}`;
+    if (!URL.canParse(asked) || new URL(asked).host === own.host) {
+      return undefined;
+    }
+    return `${own.origin}${routes.urlOf('login', { ...Object.fromEntries(searchParams), [MOVED]: '1' })}`;
+  }
+
+  /**
+   * The routes are beside the callback. What stands before it in `redirectUri`, but not where the router serves it, is removed by a
+   * proxy, and so stands before every address.
+   */
+  #routesOf(settings: RouteSettings, login: BrowserLogin): OwnRoutes {
+    const shown = this.shownCallback(login);
+    const served = this.#callbackOf(login);
+    const before = shown.length - served.length;
+    const isShown =
+      before >= 0 && served.every((part, at) => part.includes(':') || isSame(part, shown[before + at]));
+    const prefix = isShown ? shown.slice(0, before) : [];
+    const folder = ['', ...shown.slice(0, -1)].join('/');
+    const home = this.home(prefix);
+    return {
+      urlOf: (route, query) => urlIn(folder, route, query),
+      urlOfRequest: ({ request, target: { pathname, search } }) => {
+        // Where the application is mounted in another one of Express, the address of the request has that path.
+        const mount = segmentsOf(request.baseUrl ?? '').length;
+        const added = prefix.slice(0, Math.max(prefix.length - mount, 0)).map((part) => `/${part}`);
+        return safeReturnTo(`${added.join('')}${pathname}${search}`);
+      },
+      origin: new URL(login.redirectUri).origin,
+      afterLogin: settings.afterLogin ?? home,
+      afterLogout: settings.afterLogout ?? home,
+    };
+  }
+
+  /** The parts of the path of the callback, as a browser sees it. */
+  shownCallback({ redirectUri }: BrowserLogin): readonly string[] {
+    return segmentsOf(new URL(redirectUri).pathname);
+  }
+
+  #callbackOf(login: BrowserLogin): readonly string[] {
+    const method = methodOf(login);
+    const known = this.#callbacks.get(method) ?? segmentsOf(this.callbackBy(method));
+    this.#callbacks.set(method, known);
+    return known;
+  }
+
+  /** The path of the callback as the router serves it. `exclude` of a global prefix may name a method. */
+  callbackBy(method: RequestMethod): string {
+    const home = [...this.parts.modules.values()].find(({ controllers }) =>
+      [...controllers.keys()].some((one) => typeof one === 'function' && LOGIN_CONTROLLER in one),
+    );
+    // Of Nest's `RouterModule`.
+    const key = MODULE_PATH + this.parts.modules.applicationId;
+    const modulePath = home && new Reflector().get<string | undefined>(key, home.metatype);
+    const globalPrefix = this.parts.config.getGlobalPrefix();
+    const route = { modulePath, ctrlPath: this.settings?.path ?? '', methodPath: 'callback', globalPrefix };
+    return new RoutePathFactory(this.parts.config).create(route, method)[0] ?? '';
+  }
+
+  /** Warns of the first `redirectUri` whose path the router does not serve as the callback: its logins would end with a 404. */
+  compare({ tenants, pathOf }: CheckedOptions): void {
+    const adapter: HttpServer = this.parts.adapterHost.httpAdapter;
+    const isExpress = adapter.getType() === 'express';
+    // Nest 11 does not tell: these are the defaults of the routers.
+    const { caseSensitive = !isExpress, ignoreTrailingSlash = isExpress } =
+      adapter.getRouteMatchingOptions?.() ?? {};
+    const asMatched = (path: string): string =>
+      (caseSensitive ? path : path.toLowerCase()).replace(ignoreTrailingSlash ? /\/$/ : '', '');
+    for (const [key, { login }] of 'find' in tenants ? [] : tenants) {
+      const given = login?.redirectUri && new URL(login.redirectUri).pathname;
+      const parts = given?.split('/') ?? [];
+      const served = this.callbackBy(methodOf(login ?? {}));
+      // Express compares a path as it is sent, Fastify decodes it first.
+      const callback = (isExpress ? served : encodeURI(served)).split('/');
+      const own = callback.map((part, at) => (part.includes(':') ? parts[at] : part)).join('/');
+      if (given && asMatched(given) !== asMatched(own)) {
+        const line = `its path is ${given}, but that of the callback is ${callback.join('/')}`;
+        new Logger('nestjs-exhibitor').warn(`${pathOf(key)}.login.redirectUri: ${line}`);
+        return;
+      }
+    }
+  }
+}
+
+type Query = Record<string, string | undefined>;
+
+function urlIn(folder: string, route: string, query: Query = {}): string {
+  const given = Object.entries(query).filter((one): one is [string, string] => one[1] !== undefined);
+  return `${folder}/${route}${given.length === 0 ? '' : `?${new URLSearchParams(given)}`}`;
+}
+
+const segmentsOf = (path: string): string[] => path.split('/').filter(Boolean);
+
+function isSame(served: string, shown = ''): boolean {
+  return [served, encodeURI(served)].some((one) => one.toLowerCase() === shown.toLowerCase());
+}
+
+function methodOf(login: Partial<Pick<BrowserLogin, 'responseType'>>): RequestMethod {
+  return login.responseType === 'code' ? RequestMethod.GET : RequestMethod.POST;
+}

@@ -1,0 +1,160 @@
+import { Inject, Injectable } from '@nestjs/common';
+import type { HttpContext } from '../browser/http-context.js';
+import { CHECKED_OPTIONS, type CheckedOptions } from '../config/check-options.js';
+import { TenantRegistry } from '../config/tenant-registry.service.js';
+import { HTTP_STATUS_BY_CODE, isErrorCode, type ExhibitorErrorCode } from '../errors/error-codes.js';
+import { isExhibitorError } from '../errors/is-exhibitor-error.js';
+import type { OpenedLogin } from '../login/started-login.js';
+import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
+import type { ExhibitorRequest } from '../model/exhibitor-request.interface.js';
+import { Clock } from '../call/clock.js';
+import { defaultLabel, fieldOf, isLabel, returnToOf, textOf } from './choosing.js';
+import { ExhibitorSelection } from './exhibitor-selection.service.js';
+import { ExhibitorGuardServices } from './guard-services.js';
+import { isReason } from './page-view.js';
+import type { Refused } from './pages.service.js';
+
+/** Age up to which a started login leads back from the page of its failure, in ms. */
+const LONGEST = 86_400_000;
+
+/** Longest `login` that is opened. */
+const MAX_STATE = 2_048;
+
+interface RequestPair {
+  request: ExhibitorRequest;
+  response: object;
+}
+
+/** What the handlers of the routes of the module answer. */
+@Injectable()
+export class RouteReplies {
+  readonly #labelOf: ((exhibitor: unknown) => unknown) | undefined;
+
+  constructor(
+    @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
+    @Inject(ExhibitorGuardServices) private readonly services: ExhibitorGuardServices,
+    @Inject(ExhibitorSelection) private readonly selection: ExhibitorSelection<unknown>,
+    @Inject(TenantRegistry) private readonly tenants: TenantRegistry,
+    @Inject(Clock) private readonly clock: Clock,
+  ) {
+    this.#labelOf = settings.exhibitorLabel;
+  }
+
+  async loggedIn(pair: RequestPair, { tenant, returnTo }: ExhibitorIdentity): Promise<void> {
+    const http = this.#httpOf(pair);
+    return this.#goOn(http, tenant, returnTo);
+  }
+
+  async loggedOut(pair: RequestPair): Promise<void> {
+    const http = this.#httpOf(pair);
+    const { pages } = this.services;
+    const { body, query } = pair.request;
+    const fields: Record<string, unknown> = Object(body);
+    const returnTo = returnToOf(textOf(fields['returnTo']) ?? textOf(query['returnTo']));
+    const routes = await pages.routesFor();
+    http.redirect(returnTo ?? routes?.afterLogout ?? pages.addresses.home(), 303);
+  }
+
+  me(pair: RequestPair, { email, tenant, eventId, expiresAt }: ExhibitorIdentity): void {
+    this.#httpOf(pair).reply(200, { email, tenant, eventId, expiresAt });
+  }
+
+  /** The page of a failed login; or where that login was to lead, for a person who has logged in since then. */
+  async failed(pair: RequestPair): Promise<void> {
+    const http = this.#httpOf(pair);
+    http.setHeader('Cache-Control', 'private, no-store');
+    http.setHeader('Referrer-Policy', 'no-referrer');
+    const { query } = pair.request;
+    const login = await this.#startedBy(textOf(query['login']));
+    if (login !== undefined && (await this.#isOver(http, login))) {
+      // So that a page which refuses this identity does not lead here again and again.
+      this.services.led.set(http, this.tenants.peek(login.tenant)?.login?.redirectUri ?? '');
+      return this.#goOn(http, login.tenant, login.returnTo);
+    }
+    const refused = refusedFor(textOf(query['code']), textOf(query['reason']));
+    const place = { tenant: login?.tenant, eventId: login?.eventId, returnTo: login?.returnTo };
+    if (!this.services.pages.isFor(http)) {
+      const { status, ...body } = refused;
+      return http.reply(status, { statusCode: status, ...body });
+    }
+    return this.services.pages.showRefusal(http, refused, place);
+  }
+
+  async choice(pair: RequestPair): Promise<void> {
+    const http = this.#httpOf(pair);
+    const { tenant = '', eventId = '', exhibitors = [] } = pair.request.exhibitorContext ?? {};
+    const shown = exhibitors.flatMap((one) => {
+      const id = this.services.lookups.idOf(one);
+      return id === undefined ? [] : [{ id, label: this.#label(one) ?? id }];
+    });
+    if (this.services.pages.isFor(http)) {
+      const returnTo = returnToOf(fieldOf(http, 'returnTo'));
+      return this.services.pages.showChoice(http, tenant, { eventId, returnTo, exhibitors: shown });
+    }
+    const chosen = this.selection.chosen(pair);
+    http.reply(200, { eventId, ...(chosen !== undefined && { chosen }), exhibitors: shown });
+  }
+
+  async chosen(pair: RequestPair): Promise<void> {
+    const http = this.#httpOf(pair);
+    await this.selection.select(pair, fieldOf(http, 'exhibitorId') ?? '');
+    if (!this.services.pages.isFor(http)) {
+      return http.reply(204);
+    }
+    const { tenant = '' } = pair.request.exhibitorContext ?? {};
+    return this.#goOn(http, tenant, returnToOf(fieldOf(http, 'returnTo')));
+  }
+
+  #httpOf({ request, response }: RequestPair): HttpContext {
+    return this.services.httpOf(request, response);
+  }
+
+  async #goOn(http: HttpContext, tenant: string, returnTo: string | undefined): Promise<void> {
+    const { pages } = this.services;
+    const routes = await pages.routesFor(tenant);
+    http.redirect(returnTo ?? routes?.afterLogin ?? pages.addresses.home(), 303);
+  }
+
+  async #startedBy(state: string | undefined): Promise<OpenedLogin | undefined> {
+    return state === undefined || state.length > MAX_STATE
+      ? undefined
+      : this.services.login.started.open(state);
+  }
+
+  /** True where the user has logged in at that tenant since the login started. Which states were used is not asked. */
+  async #isOver(http: HttpContext, { tenant: key, startedAt }: OpenedLogin): Promise<boolean> {
+    if (this.clock.epochMs() - startedAt > LONGEST) {
+      return false;
+    }
+    try {
+      const identity = await this.services.identityOf(http, key);
+      const tolerance = (this.tenants.peek(key)?.login?.clockTolerance ?? 0) * 1000;
+      return identity?.loggedInAt !== undefined && identity.loggedInAt >= startedAt - tolerance;
+    } catch (error) {
+      // A store or a tenant source that fails, a bearer token that is refused: the page says what is to be said.
+      if (isExhibitorError(error)) {
+        return false;
+      }
+      throw error;
+    }
+  }
+
+  /** A function of the host that fails must not keep people from choosing. */
+  #label(exhibitor: unknown): string | undefined {
+    try {
+      const label = this.#labelOf?.(exhibitor);
+      return isLabel(label) ? label : defaultLabel(exhibitor);
+    } catch (error) {
+      this.services.log.hostError({ option: 'exhibitorLabel' }, error, 'configuration_invalid', 'failed');
+      return defaultLabel(exhibitor);
+    }
+  }
+}
+
+/** Anybody can write this address: known words only. */
+function refusedFor(given: string | undefined, reason: string | undefined): Refused {
+  const code: ExhibitorErrorCode = given !== undefined && isErrorCode(given) ? given : 'login_failed';
+  const status = HTTP_STATUS_BY_CODE[code];
+  const hasReason = code === 'login_failed' && reason !== undefined && isReason(reason);
+  return { status, code, ...(hasReason && { reason }) };
+}
