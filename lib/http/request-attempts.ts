@@ -1,11 +1,12 @@
 import { publish } from '../call/channels.js';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
+import { errorOf } from '../errors/failure.js';
 import { addressProblem, circuitLine, partnerProblem } from '../config/problems/address-problems.js';
 import type { ProblemLog } from '../config/problems/problem-log.service.js';
 import type { Tenant } from '../config/tenant.js';
 import type { Clock } from '../call/clock.js';
 import { MOST_OF_TIME, type Deadline } from '../call/deadline.js';
-import { parseDate, parseRetryAfter, waitBeforeRetry } from './limits/retry-policy.js';
+import { retryAfterOf, waitBeforeRetry } from './limits/retry-policy.js';
 import type { RequestLimits } from './limits/tenant-limits.js';
 import {
   causeOf,
@@ -64,6 +65,7 @@ export class RequestAttempts {
         return { status, body, sentAt };
       }
       const retryAfterMs = retryAfterOf(outcome, clock.epochMs());
+      const paused = limits.tellRests(outcome, retryAfterMs, this.request.about);
       const wait = waitBeforeRetry({
         outcome,
         attempt,
@@ -75,7 +77,8 @@ export class RequestAttempts {
       if (wait === undefined || !limits.budget.take()) {
         throw this.#failure(outcome, retryAfterMs);
       }
-      await this.deadline.sleep(wait);
+      // What others wait for as well, the next attempt waits for.
+      await this.deadline.sleep(Math.max(0, wait - paused));
     }
   }
 
@@ -106,22 +109,22 @@ export class RequestAttempts {
   }
 
   async #enter(): Promise<void> {
-    const entry = this.deadline.isOver ? 'over' : await this.tools.limits.enter(this.deadline);
+    const { about } = this.request;
+    const entry = this.deadline.isOver ? 'over' : await this.tools.limits.enter(this.deadline, about);
     if (entry === 'over') {
       throw this.#over();
     }
-    if (entry !== 'entered') {
-      if (this.tools.limits.circuit.openFor(this.tools.clock.now()) > 0) {
-        this.deadline.silentSince = Number.NEGATIVE_INFINITY;
-      }
-      const message = 'not sent: the service cannot be reached, or too many wait';
-      this.#report('not sent', message);
-      throw new ExhibitorError('service_unavailable', message, {
-        tenant: this.tenant.key,
-        attempts: this.deadline.sent,
-        retryAfterMs: entry.retryAfterMs,
-      });
+    if (entry === 'entered') {
+      return;
     }
+    const { failure, retryAfterMs, isOfPartner } = entry;
+    if (isOfPartner) {
+      this.deadline.silentSince = Number.NEGATIVE_INFINITY;
+    }
+    const message = `not sent: ${failure.message}`;
+    this.#report('not sent', message);
+    const details = { tenant: this.tenant.key, attempts: this.deadline.sent, retryAfterMs };
+    throw errorOf({ ...failure, message }, details);
   }
 
   async #send({ onNewConnection }: { onNewConnection: boolean }): Promise<Outcome> {
@@ -233,10 +236,4 @@ export class RequestAttempts {
       return { tenant, status, durationMs, attempt: this.#number, code, cause, ...about };
     });
   }
-}
-
-/** A date counts by the clock of the service, which may differ from ours. */
-function retryAfterOf(outcome: Outcome, epochMs: number): number | undefined {
-  const { 'retry-after': value, date } = outcome.kind === 'answered' ? outcome.headers : {};
-  return parseRetryAfter(value, parseDate(date) || epochMs);
 }

@@ -7,6 +7,7 @@ import { ProblemLog } from '../config/problems/problem-log.service.js';
 import type { Tenant } from '../config/tenant.js';
 import { Clock } from '../call/clock.js';
 import { Deadlines, type Deadline } from '../call/deadline.js';
+import { Rests } from '../call/rests.js';
 import { TenantLimits } from './limits/tenant-limits.js';
 import { RequestAttempts } from './request-attempts.js';
 import type { TransportReply, TransportRequest } from './transport-request.interface.js';
@@ -40,9 +41,10 @@ export class Transport implements OnModuleDestroy, OnApplicationShutdown {
     @Inject(ProblemLog) private readonly log: ProblemLog,
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
     @Inject(AXIOS) packages: AxiosPackages,
+    @Inject(Rests) rests: Rests,
   ) {
     this.#client = new AxiosClient(packages, settings.axios, clock);
-    this.#limits = new TenantLimits(settings.http, clock);
+    this.#limits = new TenantLimits(settings.http, clock, rests);
   }
 
   /**

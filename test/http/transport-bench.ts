@@ -7,6 +7,7 @@ import type { TenantRegistry } from '../../lib/config/tenant-registry.service.js
 import type { Tenant } from '../../lib/config/tenant.js';
 import { Clock } from '../../lib/call/clock.js';
 import { Deadlines } from '../../lib/call/deadline.js';
+import { Rests } from '../../lib/call/rests.js';
 import type { TransportReply, TransportRequest } from '../../lib/http/transport-request.interface.js';
 import { loadAxios } from '../../lib/http/wire/axios-client.js';
 import { Transport } from '../../lib/http/transport.service.js';
@@ -45,7 +46,14 @@ export class Sender {
     const checked = checkOptions(options);
     this.#deadlines = new Deadlines(clock);
     this.registry = registryOf(checked, clock);
-    this.transport = new Transport(clock, this.#deadlines, new ProblemLog(checked, clock), checked, PACKAGES);
+    this.transport = new Transport(
+      clock,
+      this.#deadlines,
+      new ProblemLog(checked, clock),
+      checked,
+      PACKAGES,
+      new Rests(clock),
+    );
   }
 
   static with(url: string, http: HttpOptions = {}, clock = new Clock()): Sender {

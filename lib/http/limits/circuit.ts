@@ -1,7 +1,7 @@
+import type { Rests, Subject } from '../../call/rests.js';
+
 /** Requests in a row without any reply that open the circuit. */
 const WITHOUT_REPLY = 40;
-/** Time in ms for which it is open. */
-const PAUSE = 5_000;
 
 /**
  * Whether a partner can be reached: the circuit breaker of one tenant, origin and group of operations. A 5xx is a reply. While
@@ -9,22 +9,30 @@ const PAUSE = 5_000;
  */
 export class Circuit {
   #inARow = 0;
-  #openUntil = 0;
   /** An operator was told that it opened, and not yet that it closed. */
   isTold = false;
   /** Only requests that were sent since count: since the last reply, or the end of the last pause. */
   #countsFrom = 0;
+  readonly #subject: Subject;
+
+  /** @param id tells it from other circuits */
+  constructor(
+    private readonly rests: Rests,
+    id: number,
+  ) {
+    this.#subject = ['circuit', id];
+  }
 
   /** Milliseconds until requests may be sent again; 0 where they may. */
-  openFor(now: number): number {
-    return Math.max(0, this.#openUntil - now);
+  get openFor(): number {
+    return this.rests.left(this.#subject);
   }
 
   /** A reply came, to whatever request. Closes the circuit. */
   replied(now: number): void {
     this.#inARow = 0;
-    this.#openUntil = 0;
     this.#countsFrom = now;
+    this.rests.end(this.#subject);
   }
 
   /** A request ended without a reply. Answers whether that opened the circuit. */
@@ -37,8 +45,8 @@ export class Circuit {
       return false;
     }
     this.#inARow = 0;
-    this.#openUntil = now + PAUSE;
-    this.#countsFrom = this.#openUntil;
+    this.rests.begin(this.#subject);
+    this.#countsFrom = now + this.openFor;
     return true;
   }
 }

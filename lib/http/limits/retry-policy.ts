@@ -38,6 +38,12 @@ export function waitBeforeRetry(end: AttemptEnd): number | undefined {
   return Math.max(retryAfterMs, Math.min(backOff(attempt, random), remaining / 2));
 }
 
+/** Milliseconds for which a reply asks to wait. A date counts by the clock of the service, which may differ from ours. */
+export function retryAfterOf(outcome: Outcome, epochMs: number): number | undefined {
+  const { 'retry-after': value, date } = outcome.kind === 'answered' ? outcome.headers : {};
+  return parseRetryAfter(value, parseDate(date) || epochMs);
+}
+
 /** RFC 9110 §10.2.3: seconds, of some servers with a fraction, or a date in one of the three forms of §5.6.7. */
 const SECONDS = /^\d+(?:\.\d*)?$/;
 const HTTP_DATE = /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,? .*\d{2}:\d{2}:\d{2}/;
@@ -59,7 +65,7 @@ export function parseRetryAfter(value: string | undefined, epochMs: number): num
 }
 
 /** Milliseconds since 1970 of a date of HTTP; NaN where it is none. */
-export function parseDate(value: string | undefined): number {
+function parseDate(value: string | undefined): number {
   const text = value?.trim() ?? '';
   if (!HTTP_DATE.test(text)) {
     return Number.NaN;

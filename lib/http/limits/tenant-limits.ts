@@ -2,7 +2,10 @@ import type { HttpSettings, ModuleHttpSettings } from '../../config/tenant-optio
 import type { StateKey, Tenant } from '../../config/tenant.js';
 import type { Clock } from '../../call/clock.js';
 import type { Deadline } from '../../call/deadline.js';
+import type { PausedRequest, Rests, Turn } from '../../call/rests.js';
 import { createCache, type ExpiringCache } from '../../call/expiring-cache.js';
+import type { Failure } from '../../errors/failure.js';
+import { codeOf, describeOutcome, type Outcome } from '../outcome.js';
 import { Semaphore } from './semaphore.js';
 import type { Operation } from '../transport-request.interface.js';
 import { Circuit } from './circuit.js';
@@ -11,8 +14,21 @@ import { ConnectionSlots } from './connection-slots.js';
 /** Waiting requests per slot. A burst is served; a flood is refused instead of kept in memory. */
 const WAITING_PER_SLOT = 16;
 
+/** Why a request is not sent. */
+export interface NotEntered {
+  readonly retryAfterMs: number;
+  readonly failure: Failure;
+  /** The partner failed. Limits of ours, and a pause of one contact only, are no failure of the partner. */
+  readonly isOfPartner: boolean;
+}
+
+const NOT_SENT: Failure = {
+  code: 'service_unavailable',
+  message: 'the service cannot be reached, or too many wait',
+};
+
 /** Answer to a request that the full queue refuses. */
-const QUEUE_FULL = { retryAfterMs: 1_000 };
+const QUEUE_FULL: NotEntered = { failure: NOT_SENT, retryAfterMs: 1_000, isOfPartner: false };
 
 /**
  * Origins whose connections are counted, and published documents with limits of a dispatcher. The one that was added or used least
@@ -52,20 +68,28 @@ class RetryBudget {
  */
 export class RequestLimits {
   readonly budget = new RetryBudget();
-  readonly circuit = new Circuit();
+  readonly circuit: Circuit;
   readonly #slots: Semaphore;
+  /** Requests that may wait for a slot, and that may wait for the end of a pause. */
+  readonly #mostWaiting: number;
 
-  /** @param tenant `undefined` for published documents, which are of all tenants */
+  /**
+   * @param id tells them from other limits
+   * @param tenant `undefined` for published documents, which are of all tenants
+   */
   constructor(
+    id: number,
     readonly operation: Operation,
     readonly origin: string,
     readonly http: HttpSettings,
-    private readonly tenant: string | undefined,
+    private readonly tenant: Pick<Tenant, 'key' | 'stateKey'> | undefined,
     private readonly connections: ConnectionSlots,
-    private readonly clock: Clock,
+    private readonly rests: Rests,
   ) {
     const { maxConcurrent: slots } = http;
-    this.#slots = new Semaphore({ slots, waiting: slots * WAITING_PER_SLOT });
+    this.circuit = new Circuit(rests, id);
+    this.#mostWaiting = slots * WAITING_PER_SLOT;
+    this.#slots = new Semaphore({ slots, waiting: this.#mostWaiting });
   }
 
   /** Largest accepted reply in bytes, compressed and decompressed. */
@@ -77,37 +101,77 @@ export class RequestLimits {
   }
 
   /**
-   * Takes a slot and a connection for one request, waiting for them if necessary. Answers `over` where the call was over first, and
-   * how long to wait where the circuit is open or the queue is full.
+   * Takes a slot and a connection for one request, waiting for them if necessary, and first, without a slot, for the end of a pause
+   * that the partner asked for. Answers `over` where the call was over first.
+   *
+   * @param about what a pause is about, see {@link TransportRequest}
    */
-  async enter(deadline: Deadline): Promise<'entered' | 'over' | { retryAfterMs: number }> {
-    if (this.#openFor() > 0) {
-      return { retryAfterMs: this.#openFor() };
+  async enter(deadline: Deadline, about: string | undefined): Promise<'entered' | 'over' | NotEntered> {
+    for (;;) {
+      const turn = this.#turn(about, deadline);
+      if (turn.go === 'fail') {
+        return { failure: turn.failure ?? NOT_SENT, retryAfterMs: turn.ms, isOfPartner: !turn.isOwn };
+      }
+      if (turn.go === 'wait') {
+        turn.rest.waiting += 1;
+        await deadline.sleep(turn.ms);
+        turn.rest.waiting -= 1;
+      } else {
+        const { openFor } = this.circuit;
+        if (openFor > 0) {
+          return { failure: NOT_SENT, retryAfterMs: Math.ceil(openFor), isOfPartner: true };
+        }
+        const entry = await this.#slots.enter(deadline);
+        if (entry !== 'entered') {
+          return entry === 'full' ? QUEUE_FULL : entry;
+        }
+        if ((await this.connections.enter(this.tenant?.key, deadline)) === 'over') {
+          this.#slots.leave();
+          return 'over';
+        }
+        // A pause may have begun while the request waited.
+        if (this.circuit.openFor === 0 && this.#turn(about, deadline).go === 'send') {
+          return entry;
+        }
+        this.leave();
+      }
+      if (deadline.isOver) {
+        return 'over';
+      }
     }
-    const entry = await this.#slots.enter(deadline);
-    if (entry !== 'entered') {
-      return entry === 'full' ? QUEUE_FULL : entry;
-    }
-    if ((await this.connections.enter(this.tenant, deadline)) === 'over') {
-      this.#slots.leave();
-      return 'over';
-    }
-    // The circuit may have opened while the request waited.
-    if (this.#openFor() > 0) {
-      this.leave();
-      return { retryAfterMs: this.#openFor() };
-    }
-    return entry;
   }
 
   /** Returns the connection and the slot. */
   leave(): void {
-    this.connections.leave(this.tenant);
+    this.connections.leave(this.tenant?.key);
     this.#slots.leave();
   }
 
-  #openFor(): number {
-    return Math.ceil(this.circuit.openFor(this.clock.now()));
+  /**
+   * Tells others of a pause that the partner asked for: by 429, or at the token endpoint also by 503.
+   *
+   * @returns how long it is, in ms
+   */
+  tellRests(outcome: Outcome, retryAfterMs: number | undefined, about: string | undefined): number {
+    const { status } = outcome;
+    const code = codeOf(outcome);
+    const isAsked = status === 429 || (status === 503 && this.operation === 'token');
+    if (!isAsked || retryAfterMs === undefined || code === undefined) {
+      return 0;
+    }
+    const failure = { code, message: describeOutcome(outcome), status };
+    this.rests.askedToWait(this.#paused(about), retryAfterMs, failure);
+    const turn = this.rests.turn(this.#paused(about), 0, 0);
+    return turn.go === 'fail' ? turn.ms : 0;
+  }
+
+  #turn(about: string | undefined, deadline: Deadline): Turn {
+    return this.rests.turn(this.#paused(about), deadline.remaining(), this.#mostWaiting);
+  }
+
+  #paused(about: string | undefined): PausedRequest {
+    const { operation, origin, tenant } = this;
+    return { tenant: tenant?.stateKey.id ?? 0, origin, operation, about };
   }
 }
 
@@ -118,20 +182,24 @@ export class TenantLimits {
   readonly #ofDocuments = new WeakMap<object, ExpiringCache<RequestLimits>>();
   readonly #connections: ExpiringCache<ConnectionSlots>;
 
+  #last = 0;
+
   constructor(
     private readonly http: ModuleHttpSettings,
     private readonly clock: Clock,
+    private readonly rests: Rests,
   ) {
     this.#connections = createCache(clock, { max: MOST });
   }
 
-  of({ key, stateKey, http }: Tenant, operation: Operation, origin: string): RequestLimits {
+  of(tenant: Tenant, operation: Operation, origin: string): RequestLimits {
+    const { stateKey, http } = tenant;
     const ofTenant = this.#byTenant.get(stateKey) ?? [];
     const known = ofTenant.find((limits) => limits.operation === operation && limits.origin === origin);
     if (known !== undefined) {
       return known;
     }
-    const created = this.#create(operation, origin, http, key);
+    const created = this.#create(operation, origin, http, { key: tenant.key, stateKey });
     this.#byTenant.set(stateKey, [...ofTenant, created]);
     return created;
   }
@@ -152,11 +220,12 @@ export class TenantLimits {
     operation: Operation,
     origin: string,
     http: HttpSettings,
-    tenant: string | undefined,
+    tenant: Pick<Tenant, 'key' | 'stateKey'> | undefined,
   ): RequestLimits {
     const connections =
       this.#connections.get(origin) ?? new ConnectionSlots(this.http.maxConnections, this.clock);
     this.#connections.set(origin, connections);
-    return new RequestLimits(operation, origin, http, tenant, connections, this.clock);
+    this.#last += 1;
+    return new RequestLimits(this.#last, operation, origin, http, tenant, connections, this.rests);
   }
 }
