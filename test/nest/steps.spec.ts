@@ -8,6 +8,8 @@ import {
   Redirect,
   Req,
   UseGuards,
+  type CanActivate,
+  type Type,
 } from '@nestjs/common';
 import {
   CurrentExhibitor,
@@ -25,9 +27,10 @@ import {
 } from '../../lib/index.js';
 import { identityOf } from '../login/journey.js';
 import { BoothController } from '../support/booth.controller.js';
-import { COOKIE_SECRET, startHost, type Host, type HostKind } from '../support/host.js';
+import { COOKIE_SECRET, startHost, tenantsOptions, type Host, type HostKind } from '../support/host.js';
 import { useClosing, useHost, useSandbox } from '../support/lifetimes.js';
 import { OperatorLines } from '../support/operator-lines.js';
+import { loadSnippets } from '../support/snippets.js';
 import { Visitor, type Reply } from '../support/visitor.js';
 import { answerOf, bodyOf, idsOf, Members, refused, signIn } from './signed-in.js';
 
@@ -445,5 +448,100 @@ describe.each(KINDS)("onLoggedIn on %s, with session '%s'", (kind, session) => {
     const again = `${retried.url}/auth/login`;
     expect((await failed(String(state))).location).toBe(`${again}?eventId=world-2026&returnTo=%2Flanded`);
     expect((await failed('none')).location).toBe(`${again}?`);
+  });
+});
+
+interface Examples {
+  FairGuard: Type<CanActivate>;
+  PortalLoginGuard: Type<CanActivate>;
+  BoothGuard: Type<CanActivate>;
+  UserRowGuard: Type<CanActivate>;
+  Users: Type<{ rows: Map<string, { email: string }> }>;
+  AuditedCallbackGuard: Type<CanActivate>;
+  Audit: Type<{ failed: object[] }>;
+}
+
+describe('the subclasses of docs/guards.md', () => {
+  /** A host with those of the page, and this guard at the callback. */
+  async function startExamples(callbackGuard: 'UserRowGuard' | 'AuditedCallbackGuard') {
+    const examples = await loadSnippets<Examples>(
+      'guards.md',
+      'tenant and event',
+      'page for people without an exhibitor',
+      'row of the user',
+      'audit of failed logins',
+    );
+
+    @Controller()
+    class PortalController {
+      @Get('portals/:portal/login')
+      @UseGuards(examples.PortalLoginGuard)
+      login(): void {}
+
+      @Get('portals/:portal/fairs/:fair/booth')
+      @UseGuards(examples.FairGuard)
+      booth(@CurrentExhibitor() { id }: Exhibitor): object {
+        return { id };
+      }
+
+      @Get('events/:eventId/mine')
+      @UseGuards(examples.BoothGuard)
+      mine(): void {}
+
+      @Get('auth/callback')
+      @UseGuards(examples[callbackGuard])
+      @Redirect('/', 303)
+      callback(): void {}
+    }
+
+    const host = await startHost({
+      controllers: [PortalController],
+      providers: [examples.Users, examples.Audit],
+      options: tenantsOptions(sandbox, ['acme', 'globex']),
+    });
+    return { ...closing(host), examples };
+  }
+
+  const landed = ({ pathname }: URL): boolean => pathname === '/';
+
+  it('find another tenant and another event, lead a person without an exhibitor to a page, and keep a row for each user', async () => {
+    const { url, app, examples } = await startExamples('UserRowGuard');
+    const visitor = new Visitor();
+    sandbox.signInAs('olga.one');
+    await visitor.follow(`${url}/portals/acme/login`, landed);
+    const booth = (portal: string) => visitor.visit(`${url}/portals/${portal}/fairs/world-2026/booth`);
+    const [id] = idsOf(sandbox, 'world-2026', 'olga.one');
+    expect(answerOf(await booth('acme'))).toEqual([200, { id }]);
+    for (const portal of ['globex', 'none']) {
+      expect(answerOf(await booth(portal))).toEqual(refused(401, 'unauthenticated'));
+    }
+    expect(answerOf(await visitor.visit(`${url}/portals/none/login`))).toEqual(
+      refused(404, 'unknown_tenant'),
+    );
+
+    sandbox.signInAs('nora.none');
+    await visitor.follow(`${url}/portals/globex/login`, landed);
+    const { status, location } = await visitor.visit(`${url}/events/world-2026/mine`);
+    expect([status, location]).toEqual([302, `${url}/become-an-exhibitor`]);
+
+    const rows = [...app.get(examples.Users).rows].map(([key, { email }]) => [key, email]);
+    expect(rows).toEqual([
+      [expect.stringContaining('olga.one'), 'olga.one@example.com'],
+      [expect.stringContaining('nora.none'), 'nora.none@example.com'],
+    ]);
+  });
+
+  it('write an audit of each failed login, which is answered as without it', async () => {
+    const { url, app, examples } = await startExamples('AuditedCallbackGuard');
+    const started = await new Visitor().visit(`${url}/portals/acme/login`);
+    const state = new URL(started.location ?? '').searchParams.get('state');
+    for (const query of ['', `?error=access_denied&state=${state}`]) {
+      const reply = await new Visitor().visit(`${url}/auth/callback${query}`);
+      expect(answerOf(reply)).toEqual(refused(401, 'login_failed'));
+    }
+    expect(app.get(examples.Audit).failed).toEqual([
+      { reason: 'state', tenant: undefined },
+      { reason: 'state', tenant: 'acme' },
+    ]);
   });
 });
