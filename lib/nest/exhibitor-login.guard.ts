@@ -1,4 +1,5 @@
 import { Injectable } from '@nestjs/common';
+import { mayShowPage } from '../browser/fetch-metadata.js';
 import type { HttpContext } from '../browser/http-context.js';
 import type { LoginParameters } from '../login/authorization-request.js';
 import { safeReturnTo } from '../login/return-to.js';
@@ -23,7 +24,8 @@ export class ExhibitorLoginGuard extends RouteGuard {
     await requirePerson(http);
     const { login, pages, tenants } = this[SERVICES];
     const tenant = await this.getTenant(http);
-    const elsewhere = pages.hasRoutes && pages.addresses.elsewhere(await tenants.resolve(tenant), http);
+    const mayBeLed = pages.hasRoutes && mayShowPage(http);
+    const elsewhere = mayBeLed && pages.addresses.elsewhere(await tenants.resolve(tenant), http);
     if (elsewhere) {
       return this.redirect(http, elsewhere);
     }

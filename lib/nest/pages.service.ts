@@ -69,8 +69,7 @@ export class Pages {
     const status = thrown instanceof HttpException ? thrown.getStatus() : 500;
     const error = thrown instanceof HttpException ? thrown.cause : thrown;
     if (!isExhibitorError(error)) {
-      const code = status < 500 ? 'invalid_argument' : 'configuration_invalid';
-      return this.showRefusal(http, { status, code }, place);
+      return this.showRefusal(http, { status, code: codeOf(status) }, place);
     }
     const { code, tenant } = error;
     const reason = error.code === 'login_failed' ? error.reason : undefined;
@@ -97,7 +96,9 @@ export class Pages {
           accountUrl: login('login'),
           logout: { action: routes.urlOf('logout'), fields: {} },
         }),
-      homeUrl: (isAnonymous ? routes?.afterLogout : routes?.afterLogin) ?? this.addresses.home(),
+      homeUrl:
+        (isAnonymous ? routes?.afterLogout : routes?.afterLogin) ??
+        this.addresses.after(isAnonymous ? 'logout' : 'login'),
     });
   }
 
@@ -115,7 +116,7 @@ export class Pages {
       code: 'exhibitor_not_selected',
       title: 'Choose an exhibitor',
       text: 'For which exhibitor do you act at this event?',
-      homeUrl: routes?.afterLogin ?? this.addresses.home(),
+      homeUrl: routes?.afterLogin ?? this.addresses.after('login'),
       exhibitors,
       // Without routes of the tenant, the form is sent to its own address.
       form: { action: routes?.urlOf('choose') ?? '', fields },
@@ -157,4 +158,12 @@ export class Pages {
       return undefined;
     }
   }
+}
+
+/** Of what code of the host refuses in words of its own. */
+function codeOf(status: number): PageView['code'] {
+  if (status === 401) {
+    return 'unauthenticated';
+  }
+  return status < 500 ? 'invalid_argument' : 'configuration_invalid';
 }

@@ -46,7 +46,12 @@ export class RouteAddresses {
   }
 
   /** Where a person can go whose tenant is not known. */
-  home(prefix: readonly string[] = []): string {
+  after(event: 'login' | 'logout'): string {
+    const { afterLogin, afterLogout } = this.settings ?? {};
+    return (event === 'login' ? afterLogin : afterLogout) ?? this.#home();
+  }
+
+  #home(prefix: readonly string[] = []): string {
     const own = segmentsOf(this.parts.config.getGlobalPrefix());
     const path = [...prefix, ...own].join('/');
     return own.length > 0 || prefix.length === 0 ? `/${path}` : `/${path}/`;
@@ -88,7 +93,7 @@ export class RouteAddresses {
       before >= 0 && served.every((part, at) => part.includes(':') || isSame(part, shown[before + at]));
     const prefix = isShown ? shown.slice(0, before) : [];
     const folder = ['', ...shown.slice(0, -1)].join('/');
-    const home = this.home(prefix);
+    const home = this.#home(prefix);
     return {
       urlOf: (route, query) => urlIn(folder, route, query),
       urlOfRequest: ({ request, target: { pathname, search } }) => {

@@ -63,7 +63,12 @@ export abstract class RouteGuard implements CanActivate {
       await this.onFailure(http, error);
     } catch (thrown) {
       const isPage = isOverHttp(http) && this.#services.pages.isFor(http);
-      throw isPage ? markRefusal(thrown, await this.#placeOf(http)) : thrown;
+      if (!isPage) {
+        throw thrown;
+      }
+      // A step may throw anything; the filter knows objects only.
+      const told = Object(thrown) === thrown ? thrown : new Error(`a step threw no error: ${typeof thrown}`);
+      throw markRefusal(told, await this.#placeOf(http));
     }
   }
 

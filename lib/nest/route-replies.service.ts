@@ -1,3 +1,4 @@
+import { STATUS_CODES } from 'node:http';
 import { Inject, Injectable } from '@nestjs/common';
 import type { HttpContext } from '../browser/http-context.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../config/check-options.js';
@@ -11,7 +12,7 @@ import { Clock } from '../call/clock.js';
 import { defaultLabel, fieldOf, isLabel, returnToOf, textOf } from './choosing.js';
 import { ExhibitorSelection } from './exhibitor-selection.service.js';
 import { ExhibitorGuardServices } from './guard-services.js';
-import { isReason } from './page-view.js';
+import { isReason, wordsFor } from './page-view.js';
 import type { Refused } from './pages.service.js';
 
 /** Age up to which a started login leads back from the page of its failure, in ms. */
@@ -51,8 +52,9 @@ export class RouteReplies {
     const { body, query } = pair.request;
     const fields: Record<string, unknown> = Object(body);
     const returnTo = returnToOf(textOf(fields['returnTo']) ?? textOf(query['returnTo']));
-    const routes = await pages.routesFor();
-    http.redirect(returnTo ?? routes?.afterLogout ?? pages.addresses.home(), 303);
+    // Whose user it was is not known any more; what a proxy removes is mostly the same for all tenants.
+    const routes = await pages.routesFor(this.tenants.onlyKey ?? this.tenants.fixed[0]?.key);
+    http.redirect(returnTo ?? routes?.afterLogout ?? pages.addresses.after('logout'), 303);
   }
 
   me(pair: RequestPair, { email, tenant, eventId, expiresAt }: ExhibitorIdentity): void {
@@ -74,8 +76,7 @@ export class RouteReplies {
     const refused = refusedFor(textOf(query['code']), textOf(query['reason']));
     const place = { tenant: login?.tenant, eventId: login?.eventId, returnTo: login?.returnTo };
     if (!this.services.pages.isFor(http)) {
-      const { status, ...body } = refused;
-      return http.reply(status, { statusCode: status, ...body });
+      return http.reply(refused.status, bodyFor(refused));
     }
     return this.services.pages.showRefusal(http, refused, place);
   }
@@ -112,7 +113,7 @@ export class RouteReplies {
   async #goOn(http: HttpContext, tenant: string, returnTo: string | undefined): Promise<void> {
     const { pages } = this.services;
     const routes = await pages.routesFor(tenant);
-    http.redirect(returnTo ?? routes?.afterLogin ?? pages.addresses.home(), 303);
+    http.redirect(returnTo ?? routes?.afterLogin ?? pages.addresses.after('login'), 303);
   }
 
   async #startedBy(state: string | undefined): Promise<OpenedLogin | undefined> {
@@ -157,4 +158,11 @@ function refusedFor(given: string | undefined, reason: string | undefined): Refu
   const status = HTTP_STATUS_BY_CODE[code];
   const hasReason = code === 'login_failed' && reason !== undefined && isReason(reason);
   return { status, code, ...(hasReason && { reason }) };
+}
+
+/** The same for a script, as of an error. */
+function bodyFor(refused: Refused): object {
+  const { status: statusCode, code, reason } = refused;
+  const { title: message } = wordsFor(refused);
+  return { statusCode, message, error: STATUS_CODES[statusCode], code, ...(reason && { reason }) };
 }
