@@ -8,7 +8,7 @@ import { partyClaimOf } from '../oidc/token-rules.js';
 import { TokenValidator } from '../oidc/token-validator.service.js';
 import { UserInfo } from '../oidc/user-info.service.js';
 import { ProblemLog } from '../config/problems/problem-log.service.js';
-import type { Tenant } from '../config/tenant.js';
+import type { StateKey, Tenant } from '../config/tenant.js';
 import { Clock } from '../call/clock.js';
 import { Deadlines } from '../call/deadline.js';
 import { createCache, type ExpiringCache } from '../call/expiring-cache.js';
@@ -20,8 +20,8 @@ const MAX_BYTES = 64 * 1024 * 1024;
 /** Longest time for which an answer is kept, in ms. */
 const LONGEST_KEPT = 300_000;
 
-/** Verifications under way. */
-const MAX_PENDING = 1_000;
+/** Verifications of a tenant under way, so that forged tokens of one take no place of another. */
+const MAX_PENDING = 250;
 
 /** The identity of a verified token, or that `login.authorize` refused it. */
 type Answer = ExhibitorIdentity | 'refused';
@@ -34,7 +34,7 @@ type Answer = ExhibitorIdentity | 'refused';
 export class BearerIdentities {
   readonly #answers: ExpiringCache<Answer>;
   /** Outside the cache, so that forged tokens push out no verified one. */
-  readonly #pending = new Map<string, Promise<Answer>>();
+  readonly #pending = new WeakMap<StateKey, Map<string, Promise<Answer>>>();
 
   constructor(
     @Inject(TokenValidator) private readonly validator: TokenValidator,
@@ -52,8 +52,10 @@ export class BearerIdentities {
    */
   async identify(tenant: Tenant, token: string): Promise<ExhibitorIdentity> {
     const key = `${tenant.stateKey.id}:${digestOf(token)}`;
+    const pending = this.#pending.get(tenant.stateKey) ?? new Map<string, Promise<Answer>>();
+    this.#pending.set(tenant.stateKey, pending);
     // All requests with a token wait for one verification.
-    const verified = this.#answers.get(key) ?? this.#pending.get(key) ?? this.#start(tenant, token, key);
+    const verified = this.#answers.get(key) ?? pending.get(key) ?? this.#start(tenant, token, key, pending);
     const answer = await verified;
     if (answer === 'refused') {
       throw this.log.refusal(tenant, 'user', NOT_AUTHORIZED);
@@ -61,15 +63,15 @@ export class BearerIdentities {
     return answer;
   }
 
-  #start(tenant: Tenant, token: string, key: string): Promise<Answer> {
-    if (this.#pending.size >= MAX_PENDING) {
+  #start(tenant: Tenant, token: string, key: string, pending: Map<string, Promise<Answer>>): Promise<Answer> {
+    if (pending.size >= MAX_PENDING) {
       throw new ExhibitorError('service_unavailable', 'too many bearer tokens are being verified', {
         tenant: tenant.key,
       });
     }
-    const pending = this.#verify(tenant, token, key).finally(() => this.#pending.delete(key));
-    this.#pending.set(key, pending);
-    return pending;
+    const verified = this.#verify(tenant, token, key).finally(() => pending.delete(key));
+    pending.set(key, verified);
+    return verified;
   }
 
   async #verify(tenant: Tenant, token: string, key: string): Promise<Answer> {

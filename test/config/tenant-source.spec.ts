@@ -534,6 +534,32 @@ describe('functions of a tenant that was read again', () => {
   });
 });
 
+describe('reads of a source at a time', () => {
+  it('are 32, of which keys that visitors make up take 16: the tenants that were good before are served', async () => {
+    const { source, asked, get, skip } = await boot(() => apiOnly(), { http: { deadline: 1_000 } });
+    const known = Array.from({ length: 40 }, (_, index) => `known-${index}`);
+    // More than there are places: others wait, and none fails.
+    await Promise.all(known.map(get));
+    skip();
+    asked.length = 0;
+    source.find = isSilent;
+    const madeUp = Array.from({ length: 100 }, (_, index) =>
+      get(`made-up-${index}`).catch(({ code }) => code),
+    );
+    expect(asked).toHaveLength(16);
+    const began = performance.now();
+    // 16 wait for their read, up to half of the deadline; for the others there is no place.
+    const served = known.map(get);
+    await Promise.all(served.slice(16));
+    expect(performance.now() - began).toBeLessThan(400);
+    expect(asked).toHaveLength(32);
+    expect(await Promise.all(served)).toHaveLength(40);
+    expect(new Set(await Promise.all(madeUp))).toEqual(new Set(['deadline_exceeded']));
+    source.find = () => apiOnly();
+    expect(await get('new')).toMatchObject({ key: 'new' });
+  });
+});
+
 describe('what the registry keeps', () => {
   it('wrong options for 5 s, which displace no known tenant', async () => {
     const { source, asked, get, skip } = await boot(apiOnly, { tenantCache: { max: 1 } });

@@ -456,6 +456,18 @@ describe('the keys of several tenants', () => {
     expect(fetches()).toBe(1);
   });
 
+  it('are fetched with the limits of the module: a tenant with small ones stops nobody', async () => {
+    const small = { attemptTimeout: 1, maxResponseBytes: 1_024, maxConcurrent: 1, attempts: 1 };
+    await boot({ small: tenantOf({}, { http: small }), globex: tenantOf() });
+    const keys = [
+      ...PUBLISHED.keys,
+      ...Array.from({ length: 10 }, (_, at) => ({ ...next.jwk, kid: `${at}` })),
+    ];
+    provider.script = { keys: sends({ body: JSON.stringify({ keys }), delay: 100 }) };
+    await Promise.all([validate(rs256, 'small'), validate(rs256, 'globex')]);
+    expect(fetches()).toBe(1);
+  });
+
   it('fail, as their metadata, for each tenant by an error that names this tenant', async () => {
     const all = tenantOf({ keys: undefined, discovery: true });
     await boot({ acme: tenantOf(), globex: tenantOf(), one: all, two: all });
