@@ -8,16 +8,7 @@ import type { Clock } from '../call/clock.js';
 import { MOST_OF_TIME, type Deadline } from '../call/deadline.js';
 import { retryAfterOf, waitBeforeRetry } from './limits/retry-policy.js';
 import type { RequestLimits } from './limits/tenant-limits.js';
-import {
-  causeOf,
-  codeOf,
-  describeOutcome,
-  failedAs,
-  isFinal,
-  isUnanswered,
-  wordsOf,
-  type Outcome,
-} from './outcome.js';
+import { codeOf, describeOutcome, isFinal, wordsOf, type Outcome } from './outcome.js';
 import type { TransportReply, TransportRequest } from './transport-request.interface.js';
 import type { AxiosClient } from './wire/axios-client.js';
 import type { OutgoingRequest } from './wire/http-client.js';
@@ -94,12 +85,12 @@ export class RequestAttempts {
     await this.#enter();
     try {
       let outcome = await this.#send({ onNewConnection: this.#isOnce });
-      if (this.#mayReplay && failedAs('reset', outcome)) {
+      if (this.#mayReplay && outcome.kind === 'failed' && outcome.repeat === 'at once') {
         this.#mayReplay = false;
         outcome = await this.#send({ onNewConnection: true });
       }
       this.#tellCircuit(outcome);
-      if (failedAs('over', outcome)) {
+      if (outcome.kind === 'failed' && this.deadline.isOver) {
         throw this.#over(outcome);
       }
       return outcome;
@@ -143,6 +134,7 @@ export class RequestAttempts {
       body,
       // A request that is sent once has the whole deadline; others leave time for the next attempt.
       timeout: this.#isOnce ? undefined : limits.http.attemptTimeout,
+      patience: this.#attemptTimeout * MOST_OF_TIME,
       replyLimit: limits.largestReply,
       onNewConnection,
       dispatcher,
@@ -153,8 +145,9 @@ export class RequestAttempts {
     deadline.silentSince = startedAt;
     const outcome = await client.send(request, deadline);
     // One that ran out of time is still silent.
-    if (!failedAs('over', outcome) && !failedAs('timeout', outcome)) {
-      const isFailed = !isFinal(outcome) && !failedAs('interceptor', outcome);
+    const cause = outcome.kind === 'failed' ? outcome.cause : undefined;
+    if (!deadline.isOver && cause !== 'timeout') {
+      const isFailed = !isFinal(outcome) && cause !== 'interceptor';
       deadline.silentSince = isFailed ? Number.NEGATIVE_INFINITY : Number.POSITIVE_INFINITY;
     }
     this.#publish(outcome, clock.now() - startedAt);
@@ -166,6 +159,9 @@ export class RequestAttempts {
     const { circuit, origin } = limits;
     const { operation } = this.request;
     const { status, sentAt } = outcome;
+    // A code that an attacker made up may cause late replies and resets.
+    const partner = outcome.kind === 'failed' ? outcome.partner : undefined;
+    const isUnanswered = partner === 'unreached' || (partner === 'silent' && operation !== 'code');
     const now = clock.now();
     const line = (isOpen: boolean): string => circuitLine(operation, this.tenant.key, origin, isOpen);
     if (status !== undefined) {
@@ -174,12 +170,8 @@ export class RequestAttempts {
         circuit.isTold = false;
         log.info(line(false));
       }
-    } else if (sentAt !== undefined) {
-      const hadTime = this.deadline.isTimeUp && now - sentAt >= this.#attemptTimeout * MOST_OF_TIME;
-      const isOpened = isUnanswered(outcome, operation, hadTime) && circuit.unanswered(sentAt, now);
-      if (isOpened && !circuit.isTold) {
-        circuit.isTold = log.warn(line(true), line(true));
-      }
+    } else if (isUnanswered && sentAt !== undefined && circuit.unanswered(sentAt, now) && !circuit.isTold) {
+      circuit.isTold = log.warn(line(true), line(true));
     }
   }
 
@@ -209,8 +201,8 @@ export class RequestAttempts {
       status: outcome.status,
       retryAfterMs,
     };
-    if (outcome.kind === 'failed' && outcome.why === 'interceptor') {
-      const { thrown, cause } = outcome;
+    if (outcome.kind === 'failed' && outcome.cause === 'interceptor') {
+      const { thrown, passedOn: cause } = outcome;
       return log.hostError({ option: 'axios' }, thrown, code, message, { ...details, cause });
     }
     const { operation, url } = this.request;
@@ -229,9 +221,10 @@ export class RequestAttempts {
     publish('request', () => {
       const { operation, template, method } = this.request;
       const about = { operation, template, method, origin: this.tools.limits.origin };
-      const code = failedAs('over', outcome) ? this.deadline.failure().code : codeOf(outcome);
+      const isFailed = outcome.kind === 'failed';
+      const code = isFailed && this.deadline.isOver ? this.deadline.failure().code : codeOf(outcome);
       const { status } = outcome;
-      const cause = causeOf(outcome);
+      const cause = isFailed && status === undefined ? outcome.cause : undefined;
       const { key: tenant } = this.tenant;
       return { tenant, status, durationMs, attempt: this.#number, code, cause, ...about };
     });

@@ -509,7 +509,13 @@ describe('an address that cannot be reached', () => {
   ])('of the operation %s is that of an option', (operation, options, option) => {
     const checked = checkOptions({ tenant: options, secrets: ['0123456789abcdef0123456789abcdef'] });
     const [tenant] = registryOf(checked, new StoppedClock()).fixed;
-    const failed = { operation, url: 'https://a.example/x', why: 'unreached', message: '' };
+    const failed = {
+      operation,
+      url: 'https://a.example/x',
+      message: '',
+      code: 'service_unavailable',
+      errorCode: 'ENOTFOUND',
+    };
     expect(tenant && addressProblem(tenant, failed)).toMatchObject({ options: [option] });
   });
 

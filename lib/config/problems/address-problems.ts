@@ -8,8 +8,8 @@ interface SentRequest {
 }
 
 export interface FailedRequest extends SentRequest {
-  why: string;
   message: string;
+  code: string;
   /** Where no connection was made: `ENOTFOUND`. */
   errorCode?: string | undefined;
   suspect?: 'process' | 'dispatcher' | 'either' | undefined;
@@ -27,21 +27,20 @@ const UNSIGNED =
  * where something else answers. `undefined` for failures of a service that was reached.
  */
 export function addressProblem(tenant: EndpointPaths, failed: FailedRequest): Problem | undefined {
-  const { operation, why, message, errorCode, status, isTooLarge } = failed;
+  const { operation, code, message, errorCode, suspect = 'address', status, isTooLarge } = failed;
   const option = addressOption(tenant, operation);
   // There never was a connection: a wrong host, a port without a server, a certificate of another host, a proxy that refuses; or a
   // proxy may have closed it.
-  if (why === 'unreached' || failed.suspect === 'either') {
-    const suspect = failed.suspect ?? 'address';
+  if (errorCode !== undefined) {
     const both = [option, 'http.dispatcher'];
     const options = { address: [option], dispatcher: both.slice(1), either: both, process: [] }[suspect];
     return {
       cause: `${options.join()} unreached`,
       options,
-      message: `no connection to ${shownUrl(failed.url)}: ${errorCode ?? message}`,
+      message: `no connection to ${shownUrl(failed.url)}: ${errorCode}`,
     };
   }
-  if (why !== 'malformed') {
+  if (code !== 'malformed_response') {
     return undefined;
   }
   // The replies of the provider have a limit of their own, which no option raises.

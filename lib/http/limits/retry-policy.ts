@@ -1,4 +1,4 @@
-import { isTransient, type Outcome } from '../outcome.js';
+import { mayRepeat, type Outcome } from '../outcome.js';
 
 const FIRST_BACK_OFF = 100;
 const LONGEST_BACK_OFF = 2_000;
@@ -32,7 +32,7 @@ export interface AttemptEnd {
  */
 export function waitBeforeRetry(end: AttemptEnd): number | undefined {
   const { outcome, attempt, attempts, retryAfterMs = 0, remaining, random } = end;
-  if (!isTransient(outcome) || attempt >= attempts || retryAfterMs >= remaining) {
+  if (!mayRepeat(outcome) || attempt >= attempts || retryAfterMs >= remaining) {
     return undefined;
   }
   return Math.max(retryAfterMs, Math.min(backOff(attempt, random), remaining / 2));

@@ -5,7 +5,7 @@ import { ExhibitorError } from '../../errors/exhibitor.error.js';
 import type { Clock } from '../../call/clock.js';
 import { loadPeer } from '../../config/installed-packages.js';
 import type { Deadline } from '../../call/deadline.js';
-import { codeOf, type Failed, type Outcome } from '../outcome.js';
+import { codeOf, failed, type Failed, type Outcome } from '../outcome.js';
 import { HttpClient, type OutgoingRequest } from './http-client.js';
 import { withHeadersOfHost } from './request-headers.js';
 
@@ -128,12 +128,12 @@ export class AxiosClient {
 
 /** @param reply the one that the interceptor got; `undefined` where it failed before */
 function failedInInterceptor(reply: Outcome | undefined, thrown: unknown, cause: unknown): Failed {
-  const message = 'an axios interceptor of the host failed';
-  return { kind: 'failed', why: 'interceptor', message, thrown, cause, status: reply?.status };
+  const facts = { cause: 'interceptor', thrown, passedOn: cause, status: reply?.status } as const;
+  return failed('an axios interceptor of the host failed', facts);
 }
 
 function overInInterceptor(reply: Outcome | undefined): Failed {
-  return { kind: 'failed', why: 'over', message: 'the call is over', status: reply?.status };
+  return failed('the call is over', { status: reply?.status });
 }
 
 /** An instance without the defaults of axios. The host may have set its own there, such as the token of another service. */

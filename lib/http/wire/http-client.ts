@@ -3,7 +3,7 @@ import { Agent, Client, type Dispatcher } from 'undici';
 import type { Clock } from '../../call/clock.js';
 import type { Deadline } from '../../call/deadline.js';
 import { TimeLimit } from '../../call/time-limit.js';
-import type { Answered, Failed, Outcome } from '../outcome.js';
+import { failed, type Answered, type Failed, type Outcome } from '../outcome.js';
 import { Connector } from './connector.js';
 import { NetworkErrors } from './network-errors.js';
 import { drop, parseBody, readBody, TOO_LARGE, unpack, UnreadableBody } from './reply-body.js';
@@ -17,6 +17,8 @@ export interface OutgoingRequest {
   body: string | undefined;
   /** Time limit in ms to the end of the reply; without one, the deadline of the call is the limit. */
   timeout: number | undefined;
+  /** Time in ms without a reply after which the partner is silent where the deadline ends the request. */
+  patience: number;
   /** Largest accepted reply in bytes, compressed and decompressed. */
   replyLimit: number;
   /** Sends on a new connection, which is closed afterwards. Through a dispatcher of the host, the connection is its choice. */
@@ -57,7 +59,7 @@ export class HttpClient {
    */
   send(request: OutgoingRequest, deadline: Deadline): Promise<Outcome> {
     if (deadline.isOver) {
-      return Promise.resolve(stopped('over'));
+      return Promise.resolve(ended());
     }
     deadline.sent += 1;
     const sent: SentRequest = {
@@ -78,9 +80,12 @@ export class HttpClient {
         sent.isOver = true;
         sent.signal.emit('abort');
       };
-      const forget = deadline.onOver(() => stop(stopped('over', sent, deadline.isHeldUp)));
+      const forget = deadline.onOver(() => {
+        const hadTime = this.clock.now() - sent.sentAt >= request.patience;
+        stop(ended(sent, deadline.isTimeUp && !deadline.isHeldUp && hadTime));
+      });
       const limited = (ms: number): TimeLimit =>
-        new TimeLimit(ms, (isHeldUp) => stop(sent.refusal ?? stopped('timeout', sent, isHeldUp)));
+        new TimeLimit(ms, (isHeldUp) => stop(sent.refusal ?? late(sent, isHeldUp)));
       let limit = request.timeout === undefined ? undefined : limited(request.timeout);
       // The body of a refusal says no more than why.
       const refused = (): void => {
@@ -115,7 +120,7 @@ export class HttpClient {
         : this.#errors.watched(() => send(dispatcher)));
       if (sent.isOver) {
         drop(received.body);
-        return stopped('over', sent);
+        return ended(sent);
       }
       if (received.statusCode === 407 && dispatcher !== undefined) {
         drop(received.body);
@@ -177,17 +182,24 @@ function joined(received: Dispatcher.ResponseData['headers']): Record<string, st
 
 function malformed(problem: string, status: number, sentAt: number): Failed {
   const message = `the reply of the service cannot be used: ${problem}`;
-  return { kind: 'failed', why: 'malformed', message, isTooLarge: problem === TOO_LARGE, status, sentAt };
+  return failed(message, { code: 'malformed_response', isTooLarge: problem === TOO_LARGE, status, sentAt });
 }
 
-/** @param sent `undefined` where the call was over before */
-function stopped(why: 'timeout' | 'over', sent?: SentRequest, isHeldUp = false): Failed {
-  const late = isHeldUp
-    ? 'no reply was read in time: the event loop of this process was blocked'
-    : 'the service did not answer in time';
-  const message = why === 'timeout' ? late : 'the call is over';
-  const suspect = isHeldUp ? 'process' : undefined;
-  return { kind: 'failed', why, message, status: sent?.status, sentAt: sent?.sentAt, suspect };
+/**
+ * The call is over.
+ *
+ * @param sent `undefined` where it was over before
+ */
+function ended({ status, sentAt }: Partial<SentRequest> = {}, isSilent = false): Failed {
+  return failed('the call is over', { status, sentAt, partner: isSilent ? 'silent' : undefined });
+}
+
+/** The attempt took too long. */
+function late({ status, sentAt }: SentRequest, isHeldUp: boolean): Failed {
+  const facts = { repeat: 'later', cause: 'timeout', status, sentAt } as const;
+  return isHeldUp
+    ? failed('no reply was read in time: this process was blocked', { ...facts, suspect: 'process' })
+    : failed('the service did not answer in time', { ...facts, partner: 'silent' });
 }
 
 /** Origin and path of an absolute URL. The path is kept as it is; `new URL` would normalize it. */

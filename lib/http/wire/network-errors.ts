@@ -3,7 +3,7 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { closeSync, openSync } from 'node:fs';
 import { devNull } from 'node:os';
 import { isRecord } from '../../model/json-values.js';
-import type { Failed } from '../outcome.js';
+import { failed, type Failed } from '../outcome.js';
 
 /** Codes of Node and undici for a connection that the other side closed or reset. */
 const RESET: ReadonlySet<string> = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE']);
@@ -39,26 +39,28 @@ export class NetworkErrors {
 
   /** @param origin of a request that the host's dispatcher sent */
   failure(error: unknown, { status, sentAt }: Pick<Failed, 'status' | 'sentAt'>, origin?: string): Failed {
+    const network = { cause: 'network', repeat: 'later', status, sentAt } as const;
     if (status !== undefined) {
-      return { kind: 'failed', why: 'cut', message: 'the reply was cut short', status, sentAt };
+      return failed('the reply was cut short', network);
     }
-    const failed = { kind: 'failed', message: 'the service could not be reached', sentAt } as const;
+    const message = 'the service could not be reached';
     const host = isRecord(error) ? this.#unconnected.get(error) : undefined;
     const code = localCode(errorCode(error));
     if (host === undefined && RESET.has(code)) {
       // A proxy without TLS behind it: it or the service.
       const isProxied = origin?.startsWith('http:') === true;
-      return { ...failed, why: 'reset', ...(isProxied && { errorCode: code, suspect: 'either' }) };
+      const told: Reason = isProxied ? { errorCode: code, suspect: 'either' } : {};
+      return failed(message, { ...network, partner: 'silent', repeat: 'at once', ...told });
     }
     if (host === undefined && (NO_HTTP.has(code) || code.startsWith('HPE_'))) {
-      return { ...failed, why: 'cut' };
+      return failed(message, { ...network, partner: 'silent' });
     }
     if (LOCAL.test(code)) {
       const limit = `${code}, a limit of this process or machine: open files (ulimit -n), ports, memory or a firewall`;
-      return { ...failed, why: 'unreached', errorCode: limit, suspect: 'process' };
+      return failed(message, { ...network, errorCode: limit, suspect: 'process' });
     }
     const told = origin === undefined ? { errorCode: code } : behind(new URL(origin), error, code, host);
-    return { ...failed, why: 'unreached', ...told };
+    return failed(message, { ...network, partner: 'unreached', ...told });
   }
 
   readonly #hear = (message: unknown): void => {
