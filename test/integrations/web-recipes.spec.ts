@@ -13,10 +13,15 @@ import { Logger } from 'nestjs-pino';
 import { firstValueFrom } from 'rxjs';
 import request from 'supertest';
 import * as undici from 'undici';
-import { ExhibitorsService, type ExhibitorModuleOptions, type LoginOptions } from '../../lib/index.js';
+import {
+  ExhibitorsService,
+  type ExhibitorModuleOptions,
+  type LoginOptions,
+  type LoginRoutes,
+} from '../../lib/index.js';
 import { CallbackGuard } from '../../sample/callback.guard.js';
 import { LoginGuard } from '../../sample/login.guard.js';
-import { bodyOf, signIn } from '../nest/signed-in.js';
+import { bodyOf, idsOf, signIn } from '../nest/signed-in.js';
 import { acmeOptions, COOKIE_SECRET, startHost } from '../support/host.js';
 import { useClosing, useHost, useSandbox } from '../support/lifetimes.js';
 import { startServer } from '../support/server.js';
@@ -32,21 +37,21 @@ describe('a single-page application on another origin, on Fastify', () => {
     ofApp: Pick<ExhibitorModuleOptions, 'trustedOrigins'>;
     allowApp(app: INestApplication): void;
     ofLogin: Pick<LoginOptions, 'endSession' | 'postLogoutRedirectUri'>;
-    AppAuthController: Type;
+    routes: LoginRoutes;
   }
   const APP = 'http://127.0.0.1:5173';
   const host = useHost(async () => {
     process.env['APP_ORIGIN'] = APP;
-    const { ofApp, ofLogin, allowApp, AppAuthController } = await loadSnippets<Recipe>('recipes.md', 'spa');
+    const { ofApp, ofLogin, allowApp, routes } = await loadSnippets<Recipe>('recipes.md', 'spa');
     delete process.env['APP_ORIGIN'];
     return startHost({
       kind: 'fastify',
-      controllers: [AppAuthController],
+      controllers: [],
       configure: allowApp,
       options: (redirectUri) => {
         const tenant = sandbox.tenantOptions('acme', { redirectUri });
         const login = { ...tenant.login, ...ofLogin };
-        return { tenant: { ...tenant, login }, secrets: [COOKIE_SECRET], ...ofApp };
+        return { tenant: { ...tenant, login }, secrets: [COOKIE_SECRET], isGlobal: true, routes, ...ofApp };
       },
     });
   });
@@ -59,12 +64,21 @@ describe('a single-page application on another origin, on Fastify', () => {
 
     const ofApp = { origin: APP, 'sec-fetch-site': 'same-site' };
     const me = await visitor.visit(`${host.url}/auth/me`, { headers: ofApp });
-    expect(bodyOf(me)).toEqual({ email: 'sam.several@example.com', expiresAt: expect.any(Number) });
+    const email = 'sam.several@example.com';
+    expect(bodyOf(me)).toEqual({ email, tenant: 'default', expiresAt: expect.any(Number) });
     expect(me.headers.get('access-control-allow-origin')).toBe(APP);
     expect(me.headers.get('access-control-allow-credentials')).toBe('true');
     const elsewhere = { ...ofApp, origin: 'http://127.0.0.1:8000' };
     const refused = await visitor.visit(`${host.url}/auth/me`, { headers: elsewhere });
     expect(refused.headers.get('access-control-allow-origin')).not.toBe(elsewhere.origin);
+
+    const json = { eventId: 'world-2026', exhibitorId: idsOf(sandbox)[0] };
+    const choose = (headers: Record<string, string>) =>
+      visitor.visit(`${host.url}/auth/choose`, { json, headers });
+    expect((await choose(elsewhere)).status).toBe(400);
+    expect((await choose(ofApp)).status).toBe(204);
+    const read = await visitor.visit(`${host.url}/auth/choose?eventId=world-2026`, { headers: ofApp });
+    expect(bodyOf(read)).toMatchObject({ eventId: 'world-2026', chosen: json.exhibitorId });
 
     const logout = (headers: Record<string, string>) =>
       visitor.visit(`${host.url}/auth/logout`, { form: {}, headers });
@@ -81,7 +95,10 @@ describe('a single-page application on another origin, on Fastify', () => {
 
 describe('a proxy that strips a prefix, in front of Express', () => {
   it('leads to the login and back, with the prefix', async () => {
-    const { PortalController } = await loadSnippets<{ PortalController: Type }>('recipes.md', 'prefix');
+    const { PortalController, routes } = await loadSnippets<{ PortalController: Type; routes: LoginRoutes }>(
+      'recipes.md',
+      'prefix',
+    );
     let target = '';
     const proxy = await startServer(async ({ method = 'GET', headers, url = '' }, outgoing) => {
       const path = url.startsWith('/portal') ? url.slice('/portal'.length) : '/outside';
@@ -91,7 +108,11 @@ describe('a proxy that strips a prefix, in front of Express', () => {
     });
     const host = await startHost({
       controllers: [PortalController],
-      options: () => acmeOptions(sandbox)(`${proxy.url}/portal/auth/callback`),
+      options: () => ({
+        ...acmeOptions(sandbox)(`${proxy.url}/portal/auth/callback`),
+        isGlobal: true,
+        routes,
+      }),
     });
     target = host.url;
     const visitor = new Visitor();
