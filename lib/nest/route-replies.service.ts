@@ -1,10 +1,11 @@
-import { STATUS_CODES } from 'node:http';
 import { Inject, Injectable } from '@nestjs/common';
 import type { HttpContext } from '../browser/http-context.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../config/check-options.js';
 import { TenantRegistry } from '../config/tenant-registry.service.js';
 import { HTTP_STATUS_BY_CODE, isErrorCode, type ExhibitorErrorCode } from '../errors/error-codes.js';
+import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
+import { LoginFailedError } from '../errors/login-failed.error.js';
 import type { OpenedLogin } from '../login/started-login.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import type { ExhibitorRequest } from '../model/exhibitor-request.interface.js';
@@ -14,6 +15,7 @@ import { ExhibitorSelection } from './exhibitor-selection.service.js';
 import { ExhibitorGuardServices } from './guard-services.js';
 import { isReason, wordsFor } from './page-view.js';
 import type { Refused } from './pages.service.js';
+import { toHttpException } from './to-http-exception.js';
 
 /** Age up to which a started login leads back from the page of its failure, in ms. */
 const LONGEST = 86_400_000;
@@ -160,9 +162,9 @@ function refusedFor(given: string | undefined, reason: string | undefined): Refu
   return { status, code, ...(hasReason && { reason }) };
 }
 
-/** The same for a script, as of an error. */
-function bodyFor(refused: Refused): object {
-  const { status: statusCode, code, reason } = refused;
-  const { title: message } = wordsFor(refused);
-  return { statusCode, message, error: STATUS_CODES[statusCode], code, ...(reason && { reason }) };
+/** The same for a script, as of the error itself. */
+function bodyFor({ status, code, reason }: Refused): string | object {
+  const { title } = wordsFor({ status, code, ...(reason && { reason }) });
+  const error = reason === undefined ? new ExhibitorError(code, title) : new LoginFailedError(reason, title);
+  return toHttpException(error).getResponse();
 }
