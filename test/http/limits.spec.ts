@@ -266,14 +266,16 @@ describe('the limits of a tenant', () => {
       sender = ending(Sender.withTenants(tenants(), { maxConcurrent, attemptTimeout: 20_000 }));
     };
 
-    it('let the rest wait, for each tenant, lists and lookups apart', async () => {
+    it('let the rest wait, for each tenant and purpose apart', async () => {
       start(3);
       const calls = Array.from({ length: 10 }, () => hold());
       await eventually(() => held.length === 3);
       await expect(send('well')).resolves.toMatchObject(served);
-      await expect(send('ill', 'lookup')).resolves.toMatchObject(served);
+      for (const operation of ['lookup', 'token', 'code', 'userinfo', 'keys'] as const) {
+        await expect(send('ill', operation)).resolves.toMatchObject(served);
+      }
       let most = 0;
-      while (server.requests.length < 12 || held.length > 0) {
+      while (server.requests.length < 16 || held.length > 0) {
         most = Math.max(most, held.length);
         release();
         await pause(5);
