@@ -31,10 +31,13 @@ export function diagnose(options: TenantOptions, hints: DiagnosisHints = {}): As
 }
 
 /** {@link diagnose} for the option `tenant` of a module, whose other options matter to it. */
-export async function* diagnoseModule(given: Json, hints: DiagnosisHints): AsyncIterable<Finding> {
+export async function* diagnoseModule(
+  given: Json | Promise<Json>,
+  hints: DiagnosisHints,
+): AsyncIterable<Finding> {
   let diagnosis: Diagnosis;
   try {
-    diagnosis = await begin(given, hints);
+    diagnosis = await begin(await given, hints);
   } catch (error) {
     const rest = new Unproved("not tested: the step 'options' failed");
     yield* STEPS.map(([step], at) => findingOf(step, at === 0 ? error : rest));

@@ -42,6 +42,8 @@ export class Diagnosis {
   readonly proved = new Set(['login']);
   /** Of the REST API; empty where there is none. */
   accessToken = '';
+  /** Of a token that another step than `token` asked for, and what was seen then. */
+  refusal: { readonly error: unknown; readonly seen: Diagnosis['seen'] } | undefined;
 
   readonly #probes: Record<string, Promise<Probed>> = {};
 
@@ -100,10 +102,9 @@ export class Diagnosis {
 
 /** Starts the services of the module for the option `tenant`. It throws what the module throws, also for a hint. */
 export async function begin(given: Json, hints: DiagnosisHints): Promise<Diagnosis> {
-  const { tenant: own, http, allowedOrigins } = given;
-  const { authorizedParties, redirectUri }: Json = Object(Object(own).login);
+  const { authorizedParties, redirectUri }: Json = Object(Object(given['tenant']).login);
   const session = authorizedParties !== undefined && redirectUri === undefined ? 'bearer' : 'cookie';
-  const secrets = ['of no cookie: the doctor seals nothing'];
+  const unused = ['of no cookie: the doctor seals nothing'];
   const seen: Diagnosis['seen'] = { address: '', problem: undefined };
   const axios = ({ interceptors }: AxiosInstance): unknown =>
     interceptors.request.use((sent) => {
@@ -117,7 +118,11 @@ export async function begin(given: Json, hints: DiagnosisHints): Promise<Diagnos
     }
   };
   const silent = { report, warn: () => false, error: () => {} };
-  const options = checkOptions({ tenant: own, http, allowedOrigins, session, secrets, axios });
+  // All, since a host does not start where one of them is wrong.
+  const checked = checkOptions({ session, secrets: unused, ...given, axios });
+  // What is kept or refused by code of the host says nothing of the values.
+  const settings = { ...checked.settings, store: undefined, exhibitorSchema: undefined };
+  const options = { ...checked, settings };
   checkLookupFilter(hints);
   const providers = [
     { provide: CHECKED_OPTIONS, useValue: options },

@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util';
 import type { Finding } from './finding.js';
-import { readTenant, TENANT_FLAGS, tenantHelp } from './tenant-flags.js';
+import { readTenant, TENANT_FLAGS, tenantHelp, variablesOf } from './tenant-flags.js';
 
 export const help = `Usage: nestjs-exhibitor doctor [options]
 
@@ -28,15 +28,15 @@ const FLAGS = {
 /** Prints a line for each step. Resolves with the exit code. */
 export async function run(args: string[]): Promise<number> {
   const { values } = parseArgs({ args, options: FLAGS });
-  const { given, variables } = await readTenant(values, 'doctor');
   const hints = { eventId: values.event, contactEmail: values.email, startUrl: values['start-url'] };
   const flags = { eventId: '--event', contactEmail: '--email', startUrl: '--start-url' };
-  const sources = new Map([...Object.entries(flags), ...variables]);
+  const sources = new Map([...Object.entries(flags), ...variablesOf(values)]);
   // --help does not need Nest, whose logger announces each application context.
   const { Logger } = await import('@nestjs/common');
   const { diagnoseModule } = await import('./diagnose.js');
   Logger.overrideLogger(false);
   let code = 0;
+  const given = readTenant(values, 'doctor').then((read) => read.given);
   for await (const finding of diagnoseModule(given, hints)) {
     console.log(values.json === true ? JSON.stringify(finding) : lineOf(finding, sources));
     code = finding.status === 'wrong' ? 1 : code;

@@ -110,13 +110,22 @@ async function refused(
   const refusesRedirect = REFUSES_REDIRECT.test(reply.text);
   const refusesClient = !refusesRedirect && REFUSES_CLIENT.test(reply.text);
   prove(!refusesClient, message, 'login.clientId');
-  // Where the page names neither, the token endpoint may know the client.
-  const isClientKnown =
-    refusesRedirect || (await loginClient(diagnosis, deadline).then(Boolean, () => false));
-  if (isClientKnown) {
+  // The id of another client has neither this redirectUri nor this secret. Its own secret proves the id.
+  const known = await loginClient(diagnosis, deadline).then(
+    () => true,
+    (error: unknown) => (isClientRefusal(error) ? false : refusesRedirect),
+  );
+  if (known) {
     proved.add('login.clientId');
   }
-  throw new Unproved(message, ['login.clientId', 'login.redirectUri']);
+  const note =
+    known || !refusesRedirect ? '' : '. It is known, but refuses the secret too: is it another client?';
+  throw new Unproved(`${message}${note}`, ['login.clientId', 'login.redirectUri']);
+}
+
+/** The token endpoint refuses the client: its id, or its secret. Keycloak says `unauthorized_client` of a wrong secret. */
+function isClientRefusal(error: unknown): boolean {
+  return ['invalid_client', 'unauthorized_client'].includes(Object(error)['oauthError']);
 }
 
 /** The parameters that the provider sends to `redirectUri`. */

@@ -5,8 +5,9 @@ import { metadataUrl } from '../../oidc/openid-provider.service.js';
 import { unverified } from '../../oidc/verify-signature.js';
 import { bootAdvice } from '../../config/problems/boot-advice.js';
 import type { Deadline } from '../../call/deadline.js';
+import { Tenant } from '../../config/tenant.js';
 import { TokenService } from '../../tokens/token.service.js';
-import { prove, type Diagnosis, type Probed } from './diagnosis.js';
+import { prove, Unproved, type Diagnosis, type Probed } from './diagnosis.js';
 
 /** Scope of the REST API, unless onboarding says otherwise (service specification, Endpoints §1). */
 const USUAL_SCOPE = 'idp_api';
@@ -32,31 +33,51 @@ export async function connection(diagnosis: Diagnosis): Promise<string> {
 }
 
 /** The clock of this machine and that of the provider, which dates its tokens. */
-export async function clock(diagnosis: Diagnosis): Promise<string> {
+export async function clock(diagnosis: Diagnosis, deadline: Deadline): Promise<string> {
   const { authUrl, login: { clockTolerance = 30 } = {} } = diagnosis.tenant;
   const { headers, receivedAt } = await diagnosis.probe(metadataUrl(authUrl));
   // A cache dates a reply when it was made (RFC 9111 §5.1).
-  const ahead = Math.round((receivedAt - Date.parse(headers.date ?? '')) / 1000) - Number(headers.age ?? 0);
-  prove(Number.isFinite(ahead), 'not tested: the reply of the provider has no date');
+  const byDate = Math.round((receivedAt - Date.parse(headers.date ?? '')) / 1000) - Number(headers.age ?? 0);
+  const ahead = Number.isFinite(byDate) ? byDate : await aheadOfToken(diagnosis, deadline);
+  const untold = 'not tested: neither a reply of the provider nor a token tells its time';
+  prove(Number.isFinite(ahead), untold);
   const message = `the clock of this host is ${Math.abs(ahead)} s ${ahead < 0 ? 'behind' : 'ahead of'} that of the provider`;
   prove(Math.abs(ahead) <= clockTolerance, message, 'login.clockTolerance');
   return `${message}; logins accept ${clockTolerance} s`;
 }
 
+/** Keycloak sends no `Date`. Its token was issued a moment ago. In seconds; `NaN` without a JWT, whose reason the next step tells. */
+async function aheadOfToken(diagnosis: Diagnosis, deadline: Deadline): Promise<number> {
+  try {
+    await apiClient(diagnosis, deadline);
+  } catch (error) {
+    diagnosis.refusal = { error, seen: { ...diagnosis.seen } };
+    return Number.NaN;
+  }
+  return Math.round(Date.now() / 1000 - Number(unverified(diagnosis.accessToken, 'claims').iat));
+}
+
 export async function apiClient(diagnosis: Diagnosis, deadline: Deadline): Promise<string> {
-  const { tenant, context, seen, proved } = diagnosis;
+  const { tenant, context, seen, proved, refusal } = diagnosis;
+  if (refusal !== undefined) {
+    Object.assign(seen, refusal.seen);
+    throw refusal.error;
+  }
   const { accessToken } = await context.get(TokenService).tokenFor(tenant, deadline);
   diagnosis.accessToken = accessToken;
   proved.add('endpoints.token');
   return `${seen.address} accepts the API client`;
 }
 
-export async function access(diagnosis: Diagnosis): Promise<string> {
+export async function access(diagnosis: Diagnosis, deadline: Deadline): Promise<string> {
   diagnosis.needs('token');
   const { baseUrl } = diagnosis.tenant;
   const reply = await read(diagnosis, baseUrl);
   const { status } = reply;
-  prove(status !== 401 && status !== 403, reply, ...refusedOptions(diagnosis, reply));
+  if (status === 401 || status === 403) {
+    throw new Unproved(reply.message, await refusedOptions(diagnosis, reply, deadline));
+  }
+
   // A service that refuses requests without a token has accepted this one if it answers anything else than a refusal.
   const isClosed = [401, 403].includes((await diagnosis.probe(listUrl(diagnosis, baseUrl))).status);
   prove(isClosed && status >= 200 && status !== 429 && status < 500, reply, 'baseUrl');
@@ -64,7 +85,15 @@ export async function access(diagnosis: Diagnosis): Promise<string> {
 }
 
 /** The options that a 401 or 403 to a new token may mean (RFC 6750 §3.1). Of a scope that was not granted, only a JWT tells. */
-function refusedOptions({ tenant, accessToken }: Diagnosis, { status, headers }: Probed): string[] {
+async function refusedOptions(
+  diagnosis: Diagnosis,
+  { status, headers }: Probed,
+  deadline: Deadline,
+): Promise<string[]> {
+  const { tenant, accessToken } = diagnosis;
+  if (await isServedWithUsualScope(diagnosis, deadline)) {
+    return ['scope'];
+  }
   const claims = unverified(accessToken, 'claims');
   const challenge = String(headers['www-authenticate']);
   const scope = tenant.settings.scope ?? USUAL_SCOPE;
@@ -78,6 +107,26 @@ function refusedOptions({ tenant, accessToken }: Diagnosis, { status, headers }:
   }
   const tenantId = challenge.includes('invalid_token') ? [] : ['tenantId'];
   return [...(lacksScope ? ['scope'] : []), ...tenantId, 'baseUrl', 'authUrl'];
+}
+
+/** Whether the service serves a token with the scope of the specification, where the options ask for another one, or for none. */
+async function isServedWithUsualScope(diagnosis: Diagnosis, deadline: Deadline): Promise<boolean> {
+  const { tenant, context } = diagnosis;
+  if (tenant.settings.scope === USUAL_SCOPE) {
+    return false;
+  }
+  const usual = new Tenant(tenant.key, { ...tenant.settings, scope: USUAL_SCOPE }, tenant.http);
+  const { seen } = diagnosis;
+  const before = { ...seen };
+  try {
+    const { accessToken } = await context.get(TokenService).tokenFor(usual, deadline);
+    const { status } = await read(diagnosis, tenant.baseUrl, accessToken);
+    return status > 0 && status !== 401 && status !== 403;
+  } catch {
+    return false;
+  } finally {
+    Object.assign(seen, before);
+  }
 }
 
 export async function list(diagnosis: Diagnosis): Promise<string> {
@@ -118,8 +167,8 @@ function listUrl({ hints }: Diagnosis, baseUrl: string): string {
 }
 
 /** A list with the token: its challenge, which the services do not show, tells a refused token from a refused tenant. */
-function read(diagnosis: Diagnosis, baseUrl: string): Promise<Probed> {
-  const { tenant, accessToken } = diagnosis;
+function read(diagnosis: Diagnosis, baseUrl: string, accessToken = diagnosis.accessToken): Promise<Probed> {
+  const { tenant } = diagnosis;
   const headers = { authorization: `Bearer ${accessToken}`, 'x-tenant-id': tenant.tenantId };
   return diagnosis.probe(listUrl(diagnosis, baseUrl), headers);
 }

@@ -1,11 +1,11 @@
 import { readFile } from 'node:fs/promises';
 import { relative, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { HOST_VARIABLES } from '../../model/host-variables.js';
+import { HOST_VARIABLES, SECRET_VARIABLE } from '../../model/host-variables.js';
 
 /** Where the commands that ask a service find the options of a tenant. */
 
-const NAMES = Object.values(HOST_VARIABLES);
+const NAMES = [...Object.values(HOST_VARIABLES), SECRET_VARIABLE];
 const text = { type: 'string' } as const;
 
 /** For `parseArgs`. */
@@ -32,17 +32,27 @@ function howToRead(command: string): string {
 /**
  * The options of a module with one tenant. They are not checked yet.
  *
- * @returns also the environment variable that sets an option, by its path
+ * @throws Error where they cannot be read
+ * @throws {ConfigurationError} with the options whose environment variables a host refuses, or that are in quotes
  */
 export async function readTenant(
   { env = '', config, options, tenant }: TenantFlags,
   command: string,
-): Promise<{ given: Record<string, unknown>; variables: ReadonlyMap<string, string> }> {
+): Promise<{ given: Record<string, unknown> }> {
+  const isInFile = (config ?? options) !== undefined;
+  return {
+    given: await pick(isInFile ? await load(config, options) : await fromEnvironment(env, command), tenant),
+  };
+}
+
+/** The environment variable that sets an option, by the path of the option. */
+export function variablesOf({ env = '', config, options }: TenantFlags): ReadonlyMap<string, string> {
   if ((config ?? options) !== undefined) {
-    return { given: await pick(await load(config, options), tenant), variables: new Map() };
+    return new Map();
   }
-  const variables = new Map(Object.entries(HOST_VARIABLES).map(([path, name]) => [path, env + name]));
-  return { given: await pick(fromEnvironment(variables, command), tenant), variables };
+  const ofTenant = Object.entries(HOST_VARIABLES).map(([path, name]) => [path, env + name] as const);
+  const secret = process.env[env + SECRET_VARIABLE] === undefined ? SECRET_VARIABLE : env + SECRET_VARIABLE;
+  return new Map([...ofTenant, ['secrets.0', secret]]);
 }
 
 /** The JSON of a file; or the default export of a module, or its `options`, or what that function returns. */
@@ -83,18 +93,37 @@ async function pick(found: unknown, named: string | undefined): Promise<Record<s
   return { ...module, tenant };
 }
 
-/** @throws Error where none of the variables is set */
-function fromEnvironment(variables: ReadonlyMap<string, string>, command: string): unknown {
-  const set = [...variables].filter(([, name]) => process.env[name]);
-  if (set.length === 0) {
-    const names = [...variables.values()].join(', ');
-    throw new Error(`no values: set ${names}, or name a file. ${howToRead(command)}`);
+/** As the host of the README reads it, but for quotes: Docker and Kubernetes keep those of an env file, which no host means. */
+async function fromEnvironment(prefix: string, command: string): Promise<unknown> {
+  if (!isPrefix(prefix)) {
+    throw new Error(`--env ${prefix}: the prefix of variables ends with _`);
   }
-  const tenant: Record<string, unknown> = {};
-  for (const [path, name] of set) {
-    const [option = '', inner] = path.split('.');
-    const value = process.env[name]?.trim();
-    tenant[option] = inner === undefined ? value : { ...Object(tenant[option]), [inner]: value };
+  const variables = variablesOf({ env: prefix });
+  const ofTenant = [...variables.values()].filter((name) => name !== SECRET_VARIABLE);
+  if (ofTenant.every((name) => !process.env[name])) {
+    throw new Error(`no values: set ${ofTenant.join(', ')}, or name a file. ${howToRead(command)}`);
   }
-  return tenant;
+  // --help does not need Nest.
+  const { ConfigurationError } = await import('../../errors/configuration.error.js');
+  const { exhibitorOptionsFrom } = await import('../../config/environment-options.js');
+  const quoted = [...variables]
+    .filter(([, name]) => /^(["'`]).*\1$/s.test(process.env[name]?.trim() ?? ''))
+    .map(([path]) => ({ path, expected: 'is in quotes, which are a part of the value: write it without' }));
+  if (quoted.length > 0) {
+    throw new ConfigurationError(quoted);
+  }
+  try {
+    return exhibitorOptionsFrom(process.env, { prefix });
+  } catch (error) {
+    const paths = new Map([...variables].map(([path, name]) => [name, path]));
+    throw error instanceof ConfigurationError
+      ? new ConfigurationError(
+          error.problems.map((one) => ({ ...one, path: paths.get(one.path) ?? one.path })),
+        )
+      : error;
+  }
+}
+
+function isPrefix(text: string): text is '' | `${string}_` {
+  return /^$|_$/.test(text);
 }

@@ -11,7 +11,12 @@ import { findingsOf, named, notOk, stepOf, withValues, type Values } from './fin
  * client `invalid_client`, and a realm that does not exist has a JSON error. Beside it, a gateway that asks for a token before it
  * looks at the path.
  */
-const SECRETS: Readonly<Record<string, string>> = { api: 'secret-of-the-api', web: 'secret-of-the-web' };
+const SECRETS: Readonly<Record<string, string>> = {
+  api: 'secret-of-the-api',
+  web: 'secret-of-the-web',
+  /** Of another application. */
+  shop: 'secret-of-the-shop',
+};
 const REDIRECT = 'http://127.0.0.1:3000/auth/callback';
 const REALMS: Readonly<Record<string, keyof typeof KEYS>> = { acme: 'rs256', other: 'attacker' };
 
@@ -23,7 +28,16 @@ const DISCOVERED = { 'login.discovery': true, 'login.keys': undefined, 'endpoint
 
 let server: TestServer;
 /** How the servers of the next test answer. */
-const usual = { opaque: false, lookup: 200, date: (now: Date): Date | undefined => now, age: {} };
+const usual = {
+  opaque: false,
+  lookup: 200,
+  /** The service looks for `idp_api` in the token, and answers 401 or 403 without it. */
+  scoped: 0,
+  date: (now: Date): Date | undefined => now,
+  /** In seconds. */
+  issuedBefore: 0,
+  age: {},
+};
 const state = { ...usual };
 
 beforeAll(async () => {
@@ -69,7 +83,7 @@ function realm(url: URL, form: URLSearchParams): Answer {
       if (clients[url.searchParams.get('client_id') ?? ''] === undefined) {
         return [400, '<p>Client not found.</p>'];
       }
-      return url.searchParams.get('redirect_uri') === REDIRECT
+      return url.searchParams.get('redirect_uri') === REDIRECT && url.searchParams.get('client_id') === 'web'
         ? [302, '', { location: `${REDIRECT}?error=login_required` }]
         : [400, '<p>Invalid parameter: redirect_uri</p>'];
     case 'protocol/openid-connect/token':
@@ -91,10 +105,12 @@ function token(issuer: string, clients: Readonly<Record<string, string>>, form: 
   if (form.get('grant_type') === 'authorization_code') {
     return [400, { error: 'invalid_grant', error_description: 'Code not valid' }];
   }
-  if (form.get('scope') !== 'idp_api') {
+  const scope = form.get('scope') ?? '';
+  if (!['idp_api', 'profile', ''].includes(scope)) {
     return [400, { error: 'invalid_scope', error_description: 'Invalid scopes' }];
   }
-  const claims = Buffer.from(JSON.stringify({ iss: issuer })).toString('base64url');
+  const iat = Math.floor(Date.now() / 1000) - state.issuedBefore;
+  const claims = Buffer.from(JSON.stringify({ iss: issuer, iat, scope })).toString('base64url');
   const accessToken = state.opaque ? 'opaque-token' : `eyJhbGciOiJSUzI1NiJ9.${claims}.c2ln`;
   return [200, { access_token: accessToken, token_type: 'Bearer', expires_in: 300 }];
 }
@@ -105,6 +121,10 @@ function service({ pathname }: URL, headers: NodeJS.Dict<string | string[]>): An
   }
   if (headers['authorization'] === undefined) {
     return [401, {}];
+  }
+  const [, claims = ''] = String(headers['authorization']).split('.');
+  if (state.scoped > 0 && !Buffer.from(claims, 'base64url').toString().includes('idp_api')) {
+    return [state.scoped, {}];
   }
   if (headers['x-tenant-id'] !== 't-1') {
     return [403, {}];
@@ -155,7 +175,14 @@ const MISTAKES: Readonly<Record<string, [values: () => Values, options: string]>
   'the keys': [() => ({ 'login.keys': at('other', 'certs') }), 'login.keys'],
   'the login client': [() => ({ 'login.clientId': 'portal' }), 'login.clientId'],
   'the secret of the login client': [() => ({ 'login.clientSecret': 'wrong-secret' }), 'login.clientSecret'],
+  'the login client of another application': [
+    () => ({ 'login.clientId': 'shop' }),
+    'login.clientId login.clientSecret login.redirectUri',
+  ],
   'the redirect URI': [() => ({ 'login.redirectUri': 'http://127.0.0.1:3000/back' }), 'login.redirectUri'],
+  'no scope, where the service needs it': [() => scoped(401, null), 'scope'],
+  'another scope, where the service needs it': [() => scoped(403, 'profile'), 'scope'],
+  'the tenant id, with no scope': [() => ({ tenantId: 't-2', scope: null }), 'tenantId'],
   'the audience': [() => ({ 'login.audience': 'portal' }), 'login.audience'],
   'the clock': [() => slow(), 'login.clockTolerance'],
 };
@@ -163,6 +190,11 @@ const MISTAKES: Readonly<Record<string, [values: () => Values, options: string]>
 function slow(): Values {
   state.date = (now) => new Date(now.getTime() - 600_000);
   return {};
+}
+
+function scoped(status: number, scope: string | null): Values {
+  state.scoped = status;
+  return { scope };
 }
 
 describe('realms of a provider', () => {
@@ -220,10 +252,16 @@ describe('realms of a provider', () => {
     expect(stepOf(await examine({}, 'world-1926'), 'list')?.option).toBe('eventId');
   });
 
-  it('without a date say nothing of the clock, and that of a reply of a cache is when it was made', async () => {
+  it('tell the clock by their token where they send no date; that of a reply of a cache is when it was made', async () => {
     state.date = () => undefined;
-    const findings = await examine({});
-    expect([named(findings), stepOf(findings, 'clock')?.status]).toEqual(['', 'unknown']);
+    expect(notOk(await examine({}))).toEqual(['cookies unknown']);
+    state.issuedBefore = 600;
+    expect(named(await examine({}))).toBe('login.clockTolerance');
+    state.opaque = true;
+    const opaque = await examine({});
+    expect([named(opaque), stepOf(opaque, 'clock')?.status]).toEqual(['', 'unknown']);
+    const refused = await examine({ clientSecret: 'wrong-secret' });
+    expect([named(refused), stepOf(refused, 'clock')?.status]).toEqual(['clientId clientSecret', 'unknown']);
     slow();
     state.age = { age: '600' };
     expect(stepOf(await examine({}), 'clock')?.status).toBe('ok');

@@ -376,7 +376,7 @@ describe('the command', () => {
 
   it('prints lines of JSON, and answers 1 where something is wrong', async () => {
     const tenants = { acme: tenantOf(), bad: { ...tenantOf(), clientSecret: 'wrong-secret' } };
-    const config = fileOf('options.json', JSON.stringify({ tenants, secrets: [] }));
+    const config = fileOf('options.json', JSON.stringify({ tenants }));
     expect(await run(['--config', config, '--tenant', 'bad', '--json'])).toBe(1);
     const findings = lines.map((line) => JSON.parse(line) as Finding);
     expect(findings.map(({ step }) => step)).toEqual(STEPS);
@@ -403,9 +403,41 @@ describe('the command', () => {
         expect.stringContaining('tenantId (ACME_TENANT_ID), clientId (ACME_API_CLIENT_ID): '),
       ]);
       await expect(run(['--env', 'NOBODY_'])).rejects.toThrow('NOBODY_TENANT_ID');
+      await expect(run(['--env', 'ACME'])).rejects.toThrow('ends with _');
+      // What a host refuses at its start, or sends as it is.
+      for (const [name, value, option] of [
+        ['LOGIN_CLIENT_SECRET', '', 'login.clientSecret (ACME_LOGIN_CLIENT_SECRET): '],
+        ['COOKIE_SECRET', 'short', 'secrets.0 (ACME_COOKIE_SECRET): '],
+        ['COOKIE_SECRET', '', 'secrets.0 (ACME_COOKIE_SECRET): '],
+        ['TENANT_ID', `"${variables['TENANT_ID']}"`, 'tenantId (ACME_TENANT_ID): '],
+        ['BASE_URL', `'${variables['BASE_URL']}'`, 'baseUrl (ACME_BASE_URL): '],
+        [
+          'API_CLIENT_SECRET',
+          `"${variables['API_CLIENT_SECRET']}"\r\n`,
+          'clientSecret (ACME_API_CLIENT_SECRET): ',
+        ],
+      ] as const) {
+        for (const [own, right] of Object.entries(variables)) {
+          process.env[`ACME_${own}`] = own === name ? value : right;
+        }
+        expect(await run(['--env', 'ACME_'])).toBe(1);
+        expect(wrong()).toEqual([expect.stringContaining(option)]);
+      }
     } finally {
       process.env = before;
     }
+  });
+
+  it('names all unknown options, and wrong ones of the module', async () => {
+    const { login, ...tenant } = tenantOf();
+    const wrong = { ...tenant, clientID: 'a', login: { ...login, redirectURI: 'b' } };
+    const config = fileOf(
+      'unknown.json',
+      JSON.stringify({ tenant: wrong, routes: 'auth', secret: 'c', secrets: ['d'] }),
+    );
+    expect(await run(['--config', config, '--json'])).toBe(1);
+    const findings = lines.map((line) => JSON.parse(line) as Finding);
+    expect(named(findings)).toBe('clientID login.redirectURI routes secret secrets.0');
   });
 
   it('reads the tenant that is named, whatever its key, and the options of the module that matter to it', async () => {
