@@ -191,6 +191,7 @@ export class ExhibitorModule implements OnModuleInit, OnApplicationBootstrap {
   readonly #options: CheckedOptions;
   readonly #nest: NestParts;
 
+  /** @internal */
   constructor(@Inject(CHECKED_OPTIONS) options: CheckedOptions, @Inject(NestParts) nest: NestParts) {
     this.#options = options;
     this.#nest = nest;

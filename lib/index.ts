@@ -80,8 +80,7 @@ export { ExhibitorLogins, type LoginsToEnd } from './login/exhibitor-logins.serv
 export { ExhibitorGuardServices } from './nest/guard-services.js';
 export { ExhibitorIdentityGuard } from './nest/exhibitor-identity.guard.js';
 export { ExhibitorGuard } from './nest/exhibitor.guard.js';
-export type { LoginParameters } from './login/authorization-request.js';
-export type { StartedLogin } from './login/started-login.js';
+export type { LoginParameters, StartedLogin } from './login/login.interface.js';
 export { ExhibitorLoginGuard } from './nest/exhibitor-login.guard.js';
 export { ExhibitorCallbackGuard } from './nest/exhibitor-callback.guard.js';
 export { ExhibitorLogoutGuard } from './nest/exhibitor-logout.guard.js';

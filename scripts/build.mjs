@@ -45,20 +45,26 @@ const manualChunks = (file) => {
   if (WITHOUT_NEST.includes(file)) {
     return 'without-nest';
   }
+  // The sandbox reads it without Nest.
+  if (file === valibot) {
+    return 'valibot';
+  }
   const isOfHost = file.startsWith(LIB) && !apart.includes(relative(LIB, file).split(/[/.]/)[0]);
   return isOfHost ? 'exhibitor.module' : undefined;
 };
 const tslib = installed('tslib/tslib.es6.mjs');
+// Its optional peer keeps TypeScript, of 24 MB, in installations without packages of development.
+const valibot = installed('valibot');
 await bundle(
   { ...entries, 'development/sandbox': SANDBOX, 'bin/nestjs-exhibitor': COMMAND_LINE },
-  { tslib },
+  { tslib, valibot },
   { format: 'es', dir: DIST, chunkFileNames: 'chunks/[name].js', manualChunks },
 );
 const copies = Object.entries(COPIES).map(([file, name]) => [file, installed(name)]);
 await bundle(
   { ...entries, ...Object.fromEntries(copies) },
   // Node loads the sandbox as ES modules, outside of Jest.
-  { tslib, jose: installed('jose'), [SANDBOX]: SANDBOX_FOR_JEST },
+  { tslib, valibot, jose: installed('jose'), [SANDBOX]: SANDBOX_FOR_JEST },
   {
     format: 'cjs',
     dir: join(DIST, 'cjs'),
@@ -70,7 +76,7 @@ await bundle(
     dynamicImportInCjs: false,
   },
 );
-writeLicences(['jose', ...Object.values(COPIES)]);
+writeLicences(['jose', 'valibot', ...Object.values(COPIES)]);
 
 /** The declarations that an entry point leads to. The others name internal types, and types of development dependencies. */
 function writeDeclarations() {
@@ -109,14 +115,14 @@ async function bundle(input, replaced, output) {
   await build.write(output);
 }
 
-/** Licences of the packages that the CommonJS files contain. */
+/** Licences of the packages that the files contain. */
 function writeLicences(names) {
   const texts = names.map((name) => {
     const folder = join(ROOT, 'node_modules', name);
     const file = readdirSync(folder).find((candidate) => /^licen[cs]e(\.(md|txt))?$/i.test(candidate));
     return `${name}\n\n${readFileSync(join(folder, file), 'utf8').trim()}\n`;
   });
-  writeFileSync(join(DIST, 'cjs/LICENSES.txt'), texts.join('\n----\n\n'));
+  writeFileSync(join(DIST, 'LICENSES.txt'), texts.join('\n----\n\n'));
 }
 
 /** The file of a package that an ES module imports. */

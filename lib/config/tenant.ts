@@ -4,7 +4,7 @@ import { shortDigestOf } from '../model/digest.js';
 import type { HttpSettings } from './tenant-options.interface.js';
 import type { LoginSettings, TenantSettings } from './tenant-settings.js';
 
-/** Name of an endpoint of the provider, as in the option `endpoints`. */
+/** Name of an endpoint of the provider, as in the option `endpoints`. @internal */
 export type EndpointName = keyof NonNullable<TenantSettings['endpoints']>;
 
 /** Identifies the state of a tenant in memory. */
@@ -120,13 +120,14 @@ export class Tenant {
   }
 }
 
-/** Settings of a tenant with a login in the browser. */
+/** Settings of a tenant with a login in the browser. @internal */
 export type BrowserLogin = LoginSettings & { clientId: string; redirectUri: string };
 
 /**
  * The login settings of a tenant.
  *
  * @throws {ExhibitorError} `configuration_invalid` where it has none
+ * @internal
  */
 export function loginOf(tenant: Tenant): LoginSettings {
   return tenant.login ?? missingLogin(tenant.key);
@@ -136,6 +137,7 @@ export function loginOf(tenant: Tenant): LoginSettings {
  * The settings of a tenant for logins in the browser.
  *
  * @throws {ExhibitorError} `configuration_invalid` where it has no login in the browser
+ * @internal
  */
 export function browserLoginOf(tenant: Tenant): BrowserLogin {
   const { login } = tenant;
@@ -153,7 +155,7 @@ function missingLogin(tenantKey: string): never {
   );
 }
 
-/** True for the hybrid flow, whose response is a form POST. The response of the code flow is a query. */
+/** True for the hybrid flow, whose response is a form POST. The response of the code flow is a query. @internal */
 export function isHybrid({ responseType }: Pick<LoginSettings, 'responseType'>): boolean {
   return responseType !== 'code';
 }

@@ -9,23 +9,8 @@ import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { digestOf } from '../model/digest.js';
 import { whole } from '../config/value-schemas.js';
 import { isHybrid, type BrowserLogin } from '../config/tenant.js';
+import type { LoginParameters } from './login.interface.js';
 import type { LoginRequest } from './started-login.js';
-
-/** Parameters of one login, over the options of the tenant. What is absent is taken from the tenant. Each text has 1 to 512 characters. */
-export interface LoginParameters {
-  /** `none`, or one or several of `login`, `consent`, `select_account` and `create`, separated by spaces. */
-  prompt?: string;
-  /** Who logs in, for the form of the provider. Sent as `login_hint`. */
-  loginHint?: string;
-  /** Requested authentication contexts, separated by spaces. Sent as `acr_values`. */
-  acrValues?: string;
-  /** Preferred languages (BCP 47), separated by spaces. Sent as `ui_locales`. */
-  uiLocales?: string;
-  /** Largest age of the authentication in seconds, from 0. The smaller of it and that of the tenant is sent and enforced. */
-  maxAge?: number;
-  /** GUID of the branding. Sent as `tenantId`. */
-  brandingTenantId?: string;
-}
 
 /** The provider checks what a parameter means. */
 const text = v.optional(v.pipe(v.string(), v.nonEmpty(), v.maxLength(512), v.regex(/^\P{Cc}*$/u)));

@@ -36,6 +36,7 @@ import {
   type CallbackParameters,
 } from './callback-parameters.js';
 import { CallbackVerifier } from './callback-verifier.service.js';
+import type { StartedLogin } from './login.interface.js';
 import { safeReturnTo } from './return-to.js';
 import { clientDigest, StartedLogins, type OpenedLogin, type ProvenLogin } from './started-login.js';
 

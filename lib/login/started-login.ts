@@ -158,12 +158,3 @@ export class StartedLogins {
 function cookieOf({ id }: SealedLogin): OwnCookie {
   return `login-${digestOf(id).slice(0, 8)}`;
 }
-
-/** The login that a callback belongs to. */
-export interface StartedLogin {
-  /** Key of the tenant. */
-  tenant: string;
-  eventId?: string;
-  /** A path of this origin, percent-encoded. */
-  returnTo?: string;
-}

@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { mayShowPage } from '../browser/fetch-metadata.js';
 import type { HttpContext } from '../browser/http-context.js';
-import type { LoginParameters } from '../login/authorization-request.js';
+import type { LoginParameters } from '../login/login.interface.js';
 import { safeReturnTo } from '../login/return-to.js';
 import { textOf } from './choosing.js';
 import type { Place } from './refusals.js';

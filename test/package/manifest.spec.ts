@@ -23,7 +23,7 @@ describe('the package', () => {
       .map(({ path }) => path)
       .filter((path) => !/^dist\/.+\.(js|cjs|d\.ts)$|^docs\/[\w-]+\.(md|json)$/.test(path))
       .filter(
-        (path) => !['package.json', 'jest-preset.cjs', 'dist/cjs/LICENSES.txt', ...DOCUMENTS].includes(path),
+        (path) => !['package.json', 'jest-preset.cjs', 'dist/LICENSES.txt', ...DOCUMENTS].includes(path),
       );
     expect(foreign).toEqual([]);
     expect(files.map(({ path }) => path)).toEqual(

@@ -30,7 +30,7 @@ export function diagnose(options: TenantOptions, hints: DiagnosisHints = {}): As
   return diagnoseModule({ tenant: options }, hints);
 }
 
-/** {@link diagnose} for the option `tenant` of a module, whose other options matter to it. */
+/** {@link diagnose} for the option `tenant` of a module, whose other options matter to it. @internal */
 export async function* diagnoseModule(
   given: Json | Promise<Json>,
   hints: DiagnosisHints,

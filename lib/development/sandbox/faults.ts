@@ -54,7 +54,16 @@ const faultInJson = v.strictObject({
  * @example
  * const fault: Fault = { kind: 'status', status: 429, headers: { 'retry-after': '2' } };
  */
-export type Fault = v.InferOutput<typeof faultSchema>;
+export type Fault =
+  | {
+      kind: 'status';
+      status: number;
+      headers?: Record<string, string> | undefined;
+      body?: string | undefined;
+    }
+  | { kind: 'body'; body: string; contentType?: string | undefined; status?: number | undefined }
+  | { kind: 'delay'; ms: number }
+  | { kind: 'reset' };
 
 /** Whatever a test of this package sends. Resolves when nothing more will be sent. */
 export interface CustomFault {
@@ -74,7 +83,13 @@ export interface CustomFault {
  * @example
  * const match: FaultMatch = { operation: 'token', tenant: 'acme', grantType: 'client_credentials' };
  */
-export type FaultMatch = SandboxOperation | v.InferOutput<typeof conditions>;
+export type FaultMatch =
+  | SandboxOperation
+  | {
+      operation?: SandboxOperation | readonly SandboxOperation[] | undefined;
+      tenant?: string | undefined;
+      grantType?: string | undefined;
+    };
 
 /** Faults that no request has met yet. A request meets the oldest one that matches. */
 export class FaultQueue {
