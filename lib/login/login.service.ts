@@ -36,7 +36,6 @@ import {
   type CallbackParameters,
 } from './callback-parameters.js';
 import { CallbackVerifier } from './callback-verifier.service.js';
-import type { StartedLogin } from './login.interface.js';
 import { safeReturnTo } from './return-to.js';
 import { clientDigest, StartedLogins, type OpenedLogin, type ProvenLogin } from './started-login.js';
 

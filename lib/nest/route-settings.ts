@@ -23,6 +23,7 @@ const page = v.pipe(
   v.transform((path) => normalizeReturnTo(path)),
 );
 
+/** @internal */
 export const routeEntries = {
   path: v.pipe(v.string(PATH_EXPECTED), v.regex(PATH, PATH_EXPECTED)),
   backChannelLogout: v.optional(v.boolean('must be true or false'), false),
@@ -32,4 +33,12 @@ export const routeEntries = {
   render: v.optional(callable<RenderPage>()),
 };
 
-export type RouteSettings = v.InferOutput<v.ObjectSchema<typeof routeEntries, undefined>>;
+/** Without the types of valibot, which hosts need not have. */
+export interface RouteSettings {
+  path: string;
+  backChannelLogout: boolean;
+  afterLogin?: string | undefined;
+  afterLogout?: string | undefined;
+  redirectToLogin: boolean;
+  render?: RenderPage | undefined;
+}

@@ -67,7 +67,7 @@ export class ExhibitorTestingModule {
 
   /**
    * The same for an application that imports `ExhibitorModule` itself. Of its options `resolveTenant`, `resolveEvent`,
-   * `resolveExhibitor`, `lookupCache` and `session` are read, where `world` does not have them; nothing else. It may lack what its
+   * `resolveExhibitor`, `lookupCache`, `session` and `exhibitorLabel` are read, where `world` does not have them; nothing else. It may lack what its
    * factory needs, such as secrets: then none is read, and the log warns of it.
    *
    * @param builder of `Test.createTestingModule({ imports: [AppModule] })`
@@ -142,6 +142,7 @@ function testingOptions(
     session: application === undefined ? 'host' : application.session,
     // Hosts with the back-channel guard start.
     logoutCheck: { provider: true },
+    exhibitorLabel: application?.exhibitorLabel,
     exhibitorId: (exhibitor) => backend.idOf(exhibitor) ?? '',
   };
 }

@@ -406,7 +406,7 @@ describe('ExhibitorTestingModule', () => {
     const mine = await firstValueFrom(module.get(ExhibitorsService).lookup('fair', 'ann@example.com'));
     expect([mine, ...mine].map((value) => Object.isFrozen(value))).toEqual([true, true, true]);
     expect(Object.isFrozen(WORLD.events.fair[0])).toBe(false);
-    const token = `${Buffer.from('{"alg":"RS256","kid":"k"}').toString('base64url')}.e30.c2ln`;
+    const token = `${Buffer.from('{"alg":"RS256","kid":"k"}').toString('base64url')}.eyJhIjoxfQ.c2ln`;
     const validating = module.get(TokenValidator).validate(token, { tenant: 'acme', use: 'id_token' });
     await expect(validating).rejects.toThrow('the keys of the provider: the reply cannot be used');
   });
@@ -516,6 +516,67 @@ describe('ExhibitorTestingModule.override', () => {
     expect(await own('/me')).toMatchObject({ body: { tenant: 'acme' } });
     module.get(ExhibitorTestingBackend).failNext('lookup', 'service_unavailable');
     expect(await own('/events/fair/booth')).toMatchObject({ status: 200 });
+  });
+});
+
+describe('what a person sees of an application with routes', () => {
+  @Module({
+    imports: [
+      ExhibitorModule.forRootAsync({
+        isGlobal: true,
+        routes: 'account',
+        useFactory: () => {
+          throw new Error('no environment');
+        },
+      }),
+    ],
+    controllers: [BoothController],
+  })
+  class PagesModule {}
+
+  it.each([
+    ['Express', () => new ExpressAdapter()],
+    ['Fastify', () => new FastifyAdapter()],
+  ])('is led to the login and back, and asked which exhibitor, on %s', async (_name, adapter) => {
+    const builder = Test.createTestingModule({ imports: [PagesModule] });
+    module = await ExhibitorTestingModule.override(builder, { ...WORLD, identity: null }).compile();
+    app = module.createNestApplication(adapter(), { logger: false });
+    app.setGlobalPrefix('api');
+    await app.listen(0, '127.0.0.1');
+    const url = await app.getUrl();
+    const jar = new Map<string, string>();
+    const open = async (path: string, init: RequestInit = {}) => {
+      const cookie = [...jar].map((pair) => pair.join('=')).join('; ');
+      const headers = { accept: 'text/html', cookie, ...init.headers };
+      const reply = await fetch(new URL(path, url), { redirect: 'manual', ...init, headers });
+      for (const one of reply.headers.getSetCookie()) {
+        const [, name = '', value = ''] = /^([^=]+)=([^;]*)/.exec(one) ?? [];
+        jar.set(name, value);
+      }
+      return {
+        status: reply.status,
+        location: reply.headers.get('location') ?? '',
+        text: await reply.text(),
+      };
+    };
+
+    const led = await open('/api/events/fair/booth');
+    expect(led.location).toMatch(/^\/api\/account\/login\?.*led=1/);
+    const started = await open(led.location);
+    module.get(ExhibitorTestingBackend).signIn(WORLD.identity);
+    const state = new URL(started.location).searchParams.get('state');
+    const failed = await open('/api/account/callback?error=access_denied&state=x');
+    expect(failed.location).toMatch(/^\/api\/account\/failed\?/);
+    const ended = await open(`/api/account/callback?code=x&state=${state}`);
+    expect(ended).toMatchObject({ status: 303, location: '/api/events/fair/booth' });
+    const asked = await open(ended.location);
+    expect(asked.location).toMatch(/^\/api\/account\/choose\?/);
+    const page = await open(asked.location);
+    expect([page.status, page.text.includes('Two')]).toEqual([200, true]);
+    const body = JSON.stringify({ exhibitorId: 'x-2', eventId: 'fair', returnTo: '/api/events/fair/booth' });
+    const post = { method: 'POST', headers: { 'content-type': 'application/json' }, body };
+    expect(await open('/api/account/choose', post)).toMatchObject({ location: '/api/events/fair/booth' });
+    expect(JSON.parse((await open('/api/events/fair/booth')).text)).toEqual(BOOTHS[1]);
   });
 });
 
