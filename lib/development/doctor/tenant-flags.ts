@@ -124,6 +124,6 @@ async function fromEnvironment(prefix: string, command: string): Promise<unknown
   }
 }
 
-function isPrefix(text: string): text is '' | `${string}_` {
+function isPrefix(given: string): given is '' | `${string}_` {
   return /^$|_$/.test(text);
 }
