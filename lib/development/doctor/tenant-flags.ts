@@ -125,5 +125,5 @@ async function fromEnvironment(prefix: string, command: string): Promise<unknown
 }
 
 function isPrefix(given: string): given is '' | `${string}_` {
-  return /^$|_$/.test(text);
+  return /^$|_$/.test(given);
 }
