@@ -6,7 +6,7 @@ import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import type { HttpContext } from '../browser/http-context.js';
 import type { ExhibitorRequest } from '../model/exhibitor-request.interface.js';
 import { ExhibitorGuardServices, requireServices } from './guard-services.js';
-import { placeOf, type Place } from './refusals.js';
+import { isRefusal, placeOf } from './refusals.js';
 
 /** Of what Nest answers with 500. */
 const NEST_LOGGER = new Logger('ExceptionsHandler');
@@ -14,7 +14,7 @@ const NEST_LOGGER = new Logger('ExceptionsHandler');
 /** Nest selects a filter by `instanceof`: true for the errors of every copy of this package, and for what its guards have thrown. */
 abstract class ErrorOrRefusal extends ExhibitorError {
   static override [Symbol.hasInstance](error: unknown): boolean {
-    return isExhibitorError(error) || placeOf(error) !== undefined;
+    return isExhibitorError(error) || isRefusal(error);
   }
 }
 
@@ -72,13 +72,13 @@ export class ExhibitorExceptionFilter extends BaseExceptionFilter<unknown> {
       // As Nest logs it.
       NEST_LOGGER.error(thrown);
     }
-    return this.#show(http, thrown, host, placeOf(error));
+    return this.#show(http, thrown, host);
   }
 
   /** Nest awaits no filter, so that this must not reject. */
-  async #show(http: HttpContext, thrown: unknown, host: ArgumentsHost, place?: Place): Promise<void> {
+  async #show(http: HttpContext, thrown: unknown, host: ArgumentsHost): Promise<void> {
     try {
-      await this.#services.pages.refuse(http, thrown, place);
+      await this.#services.pages.refuse(http, thrown, placeOf(http.request));
     } catch {
       super.catch(thrown, host);
     }

@@ -28,17 +28,29 @@ export interface Place {
   returnTo?: string | undefined;
 }
 
+const refusals = new WeakSet<object>();
+
+/** Of requests, and not of what was thrown: code of a host may throw one object for many people. */
 const places = new WeakMap<object, Place>();
 
 /** Marks what a guard, a decorator or a route of ours throws, so that the filter takes it, whatever it is. */
-export function markRefusal<T>(thrown: T, place: Place = {}): T {
+export function markRefusal<T>(thrown: T): T {
   if (isRecord(thrown)) {
-    places.set(thrown, { ...places.get(thrown), ...place });
+    refusals.add(thrown);
   }
   return thrown;
 }
 
-/** What is known of a refused request; `undefined` for an error that is none of ours. */
-export function placeOf(thrown: unknown): Place | undefined {
-  return isRecord(thrown) ? places.get(thrown) : undefined;
+export function isRefusal(thrown: unknown): boolean {
+  return isRecord(thrown) && refusals.has(thrown);
+}
+
+/** Keeps what a refused request was about, for the filter. */
+export function keepPlace(request: object, place: Place): void {
+  places.set(request, place);
+}
+
+/** What a guard knew of a request that it refused. */
+export function placeOf(request: object): Place | undefined {
+  return places.get(request);
 }

@@ -8,7 +8,7 @@ import type { ExhibitorRequest } from '../model/exhibitor-request.interface.js';
 import { browserLoginOf } from '../config/tenant.js';
 import { keepResults, requestPairOf, type Results } from './execution-context.js';
 import { ExhibitorGuardServices, requireServices } from './guard-services.js';
-import { markRefusal, nobody, type Place } from './refusals.js';
+import { keepPlace, markRefusal, nobody, type Place } from './refusals.js';
 import type { OwnRoutes } from './route-addresses.js';
 
 // Symbols, so that no member of a host's subclass replaces one by accident: the guard would then let every request pass.
@@ -66,9 +66,10 @@ export abstract class RouteGuard implements CanActivate {
       if (!isPage) {
         throw thrown;
       }
+      keepPlace(http.request, await this.#placeOf(http));
       // A step may throw anything; the filter knows objects only.
       const told = Object(thrown) === thrown ? thrown : new Error(`a step threw no error: ${typeof thrown}`);
-      throw markRefusal(told, await this.#placeOf(http));
+      throw markRefusal(told);
     }
   }
 

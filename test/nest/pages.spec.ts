@@ -35,10 +35,13 @@ const PAGE = {
 };
 const SCRIPT = { accept: '*/*', 'sec-fetch-dest': 'empty', 'sec-fetch-mode': 'cors' };
 
+/** Of all people: hosts keep such errors in constants. */
+const CLOSED = new ForbiddenException('a word of the host');
+
 @Injectable()
 class ClosedGuard extends ExhibitorGuard {
   protected override onNoExhibitor(): never {
-    throw new ForbiddenException('a word of the host');
+    throw CLOSED;
   }
 }
 
@@ -89,6 +92,11 @@ class SiteController {
   @Get('closed/:eventId')
   @UseGuards(ClosedGuard)
   closed(): void {}
+
+  @Get('shut')
+  shut(): void {
+    throw CLOSED;
+  }
 
   @Get('broken')
   @UseGuards(BrokenGuard)
@@ -287,6 +295,14 @@ describe.each(['express', 'fastify'] as const)('people at the routes of the modu
     expectPage(reply, status, title);
     expect(reply.text).not.toMatch(/host|Guard|tenant/);
     expect(log.errors.length).toBe(status === 500 ? 1 : 0);
+  });
+
+  it('read nothing of the address of another person, although the host throws one error for all', async () => {
+    const visitor = await signedIn(host, 'olga.one');
+    const own = await open(visitor, `${host.url}/closed/none-2026?token=of-olga`);
+    expect(own.text).toContain('of-olga');
+    const others = await open(new Visitor(), `${host.url}/shut`);
+    expect([others.status, others.text.includes('of-olga')]).toEqual([403, false]);
   });
 
   it('see a page while the service is down', async () => {
