@@ -1,3 +1,5 @@
+import { IncomingMessage } from 'node:http';
+import { Socket } from 'node:net';
 import {
   Controller,
   ForbiddenException,
@@ -256,8 +258,14 @@ describe('ExhibitorTestingModule', () => {
     const get = await serve();
     const backend = module.get(ExhibitorTestingBackend);
     const { identity } = (await get('/me')).body as { identity: ExhibitorIdentity };
-    await module.get(ExhibitorLogins).end({ id: identity.id });
+    const logins = module.get(ExhibitorLogins);
+    // A handshake, which no guard sees.
+    const identify = () =>
+      logins.identify(Object.assign(new IncomingMessage(new Socket()), { url: '/live' }));
+    expect(await identify()).toMatchObject({ id: identity.id });
+    await logins.end({ id: identity.id });
     expect(await get('/me')).toMatchObject({ status: 401 });
+    expect(await identify()).toBeUndefined();
     backend.signIn({});
     expect(await get('/me')).toMatchObject({ status: 200 });
     useFakeTimers();
