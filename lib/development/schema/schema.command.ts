@@ -36,10 +36,10 @@ export async function run(args: string[]): Promise<number> {
   const source = `${record.seen} records (${read})`;
   const code = writeSchema(record, language, source);
   if (out === undefined) {
-    console.log(code.trimEnd());
+    console.log(code);
     return 0;
   }
-  await writeFile(out, code);
+  await writeFile(out, `${code}\n`);
   console.log(`${out}: written from ${source}`);
   return 0;
 }

@@ -29,7 +29,7 @@ export interface Shape {
 
 /** More different names than this are values, such as ids. */
 const MOST_NAMES = 50;
-const ADDRESS = /[\p{L}\p{N}._+'"-](?:[@＠]|%(?:25)*40)[\p{L}\p{N}[]/u;
+const ADDRESS = /[\p{L}\p{N}!#$%&'*+=?^_`{|}~."-](?:[@＠]|%(?:25)*40)[\p{L}\p{N}[]/u;
 const NAME_WITH_ADDRESS = /[@＠]|%(?:25)*40/;
 /** Longer texts are no id, label or format. */
 const LONGEST = 256;

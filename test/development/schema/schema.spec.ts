@@ -292,6 +292,7 @@ describe('no value of a record is written', () => {
     ['a text', [`Call Olga <${ADDRESS}>`]],
     ['an encoded one', ['https://example.com/?to=olga%40example.com']],
     ['one of another script', ['ölga@müller.example']],
+    ['one with a rare character', ['olga!@müller.example']],
     ['a member of mixed kinds', [1, [{ x: ADDRESS }]]],
     ['a list of lists', [[[ADDRESS]]]],
   ])('%s with an address is named', (_, values) => {
@@ -353,6 +354,7 @@ describe('the command', () => {
     const code = readFileSync(out, 'utf8');
     expect(refusedBy(code, records)).toEqual([]);
     expect(code).not.toMatch(/kept|@/);
+    expect(code.endsWith(';\n')).toBe(true);
     expect(lines).toEqual([`${out}: written from 5000 records (100 of 100 pages)`]);
     expect(progress).toContain('\r\u001b[Kpage 7 of 100');
     expect(progress.at(-1)).toBe('\r\u001b[K');
