@@ -4,6 +4,8 @@
  *
  * Quiet and faulty stretches take turns, so that what else the machine does meets both alike.
  *
+ * Then the outages of `outages.mjs`.
+ *
  * Needs `--expose-gc`. SOAK_SECONDS of faults (300), SOAK_QUIET_SECONDS without (100), SOAK_TURNS (5), SOAK_SEED (2026),
  * SOAK_RATE (calls a second and tenant, 40), SOAK_LARGE (share of the faulty tenant's replies that are 6 MB and do not
  * say so first; 0.025, about their part in the fault suite).
@@ -69,6 +71,7 @@ for (let turn = 0; turn < TURNS; turn += 1) {
 report();
 await close();
 await Promise.all([failing.stop(), working.stop()]);
+await import('./outages.mjs');
 
 function nothingSeen() {
   return Object.fromEntries([ILL, ...WELL].map((key) => [key, { times: [], codes: {} }]));

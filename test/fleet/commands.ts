@@ -50,6 +50,8 @@ export interface ProcessCommands {
   assign(change: { key: string; options: TenantOptions }): Promise<void>;
   forget(key: string): Promise<void>;
   invalidate(filter: LookupFilter): Promise<void>;
+  /** Its clock is ahead by so many ms more. */
+  skip(ms: number): Promise<void>;
 }
 
 /** A message that was not asked for: the process has taken a connection from this client port. */

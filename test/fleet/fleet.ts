@@ -69,7 +69,8 @@ const PROGRAM = 'test/fleet/process.ts';
 
 /** Compiles what {@link startProcess} runs. */
 export function compileHost(): CompiledSources {
-  return CompiledSources.create([PROGRAM, 'test/fleet/obey.ts', 'test/support/booth.controller.ts']);
+  const support = ['booth.controller.ts', 'clock.ts'].map((file) => `test/support/${file}`);
+  return CompiledSources.create([PROGRAM, 'test/fleet/obey.ts', ...support]);
 }
 
 /** Starts a host of the fleet. `onStart` is given its process first. */

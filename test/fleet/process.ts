@@ -25,6 +25,7 @@ import {
 } from '../../lib/index.js';
 import { RedisSharedStore } from '../../lib/integrations/redis/index.js';
 import { BoothController } from '../support/booth.controller.js';
+import { clockOf } from '../support/clock.js';
 import type {
   ConnectionNotice,
   ProcessCall,
@@ -178,6 +179,7 @@ const commands: ProcessCommands = {
   assign: async ({ key, options }) => void tenants.set(key, options),
   forget: async (key) => running().get(TenantRegistry).forget(key),
   invalidate: (filter) => running().get(ExhibitorsService).invalidateLookups(filter),
+  skip: async (ms) => clockOf(running()).skip(ms),
 };
 
 obey({ ...commands });

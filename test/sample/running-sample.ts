@@ -2,6 +2,7 @@ import type { SandboxExhibitor } from 'nestjs-exhibitor/testing';
 import { createSample } from '../../sample/main.js';
 import { SANDBOX_PORTALS } from '../../sample/portals.js';
 import { faultsOf } from '../../sample/tour/faults.js';
+import { clockOf } from '../support/clock.js';
 import { freePort } from '../support/server.js';
 import { startSandbox } from '../support/sandbox.js';
 
@@ -45,6 +46,7 @@ export async function startSample(platform?: 'express' | 'fastify') {
     /** The portal of the tenant acme. */
     url: `${origin}/acme`,
     sandbox,
+    clock: clockOf(app),
     close: async () => {
       await app.close();
       await sandbox.stop();
