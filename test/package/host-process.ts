@@ -63,11 +63,8 @@ export function environment(sandbox: ExhibitorSandbox, key: string, url: string)
   return sandbox.environment(key, { redirectUri: `${url}/auth/callback` });
 }
 
-/** Logs in, and answers the browser and the page with the own exhibitors. */
-export async function logInAt(
-  sandbox: ExhibitorSandbox,
-  { url }: HostProcess,
-): Promise<{ visitor: Visitor; mine: string }> {
+/** Logs in at the host of `hosts/app`, reads the own exhibitors and the list. */
+export async function useHost(sandbox: ExhibitorSandbox, { url }: HostProcess): Promise<void> {
   sandbox.signInAs('sam.several@example.com');
   const visitor = new Visitor();
   const done = (next: URL): boolean => next.href === `${url}/events/world-2026/mine`;
@@ -81,13 +78,7 @@ export async function logInAt(
   const mine = await visitor.visit(`${url}/events/world-2026/mine`);
   expect(mine.status).toBe(200);
   expect(JSON.parse(mine.text)).toHaveLength(3);
-  return { visitor, mine: mine.text };
-}
-
-/** Logs in at the host of `hosts/app`, reads the own exhibitors and the list. */
-export async function useHost(sandbox: ExhibitorSandbox, host: HostProcess): Promise<void> {
-  const { visitor } = await logInAt(sandbox, host);
-  const page = await visitor.visit(`${host.url}/events/world-2026/exhibitors`);
+  const page = await visitor.visit(`${url}/events/world-2026/exhibitors`);
   expect(JSON.parse(page.text)).toMatchObject({ paginationMetadata: { totalCount: 1234 } });
 }
 

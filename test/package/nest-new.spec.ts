@@ -3,14 +3,9 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import * as testing from '../../lib/development/testing/index.js';
 import { hostFiles, jestSettings, namedSnippets, readPage, ROOT } from '../structure/readme.js';
+import { formFields, Visitor } from '../support/visitor.js';
 import { eventually } from '../support/wait.js';
-import {
-  environment,
-  HostProcess,
-  logInAt,
-  startSandboxCommand,
-  type SandboxCommand,
-} from './host-process.js';
+import { environment, HostProcess, startSandboxCommand, type SandboxCommand } from './host-process.js';
 import { Outside, stockProject } from './tarball.js';
 
 /** Own files without `.js`, which the Jest of a CommonJS project does not find. */
@@ -57,6 +52,7 @@ const PUBLIC_NAMES = {
     'TokenValidator',
     'compareExhibitors',
     'defineExhibitorOptions',
+    'escapeHtml',
     'exhibitorOptionsFrom',
     'isExhibitorError',
   ],
@@ -123,17 +119,18 @@ describe.each([11, 12] as const)(
     });
 
     it.each(['main', 'fastify'])(
-      'boots %s.js without a warning, and a person logs in and sees no address of a contact',
+      'boots %s.js without a warning, and a person logs in, chooses an exhibitor and logs out',
       async (script) => {
         const env = (url: string) => environment(sandbox, 'acme', url);
         const host = await HostProcess.start(project, [`dist/${script}.js`], env);
-        const { visitor, mine } = await logInAt(sandbox, host);
-        expect(mine).not.toContain('@');
+        const { visitor, home } = await chooseAt(sandbox, host);
         const me = await visitor.visit(`${host.url}/auth/me`);
         expect(JSON.parse(me.text)).toMatchObject({
           email: 'sam.several@example.com',
           eventId: 'world-2026',
         });
+        const out = await visitor.post(new URL('/auth/logout', host.url), {});
+        expect([out.reply.text, visitor.cookies().has('exhibitor-identity')]).toEqual([home, false]);
         expect(host.said).toContain('Mapped {/auth/callback, GET}');
         expect(host.said).not.toContain('WARN');
         await host.end();
@@ -148,7 +145,7 @@ describe.each([11, 12] as const)(
       alone.write('main.mjs', readFileSync(join(project.folder, 'out/main.mjs'), 'utf8'));
       const env = (url: string) => environment(sandbox, 'acme', url);
       const host = await HostProcess.start(alone, ['main.mjs'], env);
-      await logInAt(sandbox, host);
+      await chooseAt(sandbox, host);
       await host.end();
       alone.remove();
     });
@@ -171,10 +168,10 @@ describe.each([11, 12] as const)(
         return {};
       });
       const home = await (await fetch(host.url)).text();
-      expect(home).toContain('href="/auth/login?returnTo=/events/world-2026/mine"');
+      expect(home).toContain('href="/events/world-2026/mine"');
       const [, script = ''] = /```sh\n(page=[\s\S]*?)```/.exec(readPage('docs/sandbox.md')) ?? [];
       const mine = await project.run('sh', ['-c', script.replaceAll('http://127.0.0.1:3000', host.url)]);
-      expect(JSON.parse(mine)).toHaveLength(3);
+      expect(JSON.parse(mine)).toMatchObject({ exhibitors: [{}, {}, {}] });
       expect(await command?.stop()).toBe(143);
     });
 
@@ -191,3 +188,27 @@ describe.each([11, 12] as const)(
     });
   },
 );
+
+/** Logs in from the first page of the host and chooses an exhibitor. No page, and nothing for scripts, has an address of a contact. */
+async function chooseAt(
+  sandbox: testing.ExhibitorSandbox,
+  { url }: HostProcess,
+): Promise<{ visitor: Visitor; home: string }> {
+  sandbox.signInAs('sam.several@example.com');
+  const visitor = new Visitor();
+  const { text: home } = await visitor.visit(url);
+  const [, mine = ''] = /<a href="(.+?)">My booth/.exec(home) ?? [];
+  // As `Visitor.open`, but also across origins.
+  const asked = await visitor.follow(`${url}${mine}`, undefined, { accept: 'text/html' });
+  const { fields } = formFields(asked.text);
+  const booth = await visitor.post(new URL('/auth/choose', url), {
+    ...fields,
+    exhibitorId: String(/ value="([^"]+)" dir/.exec(asked.text)?.[1]),
+  });
+  expect([booth.reply.status, booth.url.href]).toEqual([200, `${url}${mine}`]);
+  expect(booth.reply.text).toMatch(/^<h1>\w/);
+  const script = await visitor.visit(`${url}/auth/choose?eventId=world-2026`);
+  expect(JSON.parse(script.text)).toMatchObject({ exhibitors: [{}, {}, {}] });
+  expect(`${booth.reply.text}${script.text}`).not.toContain('@');
+  return { visitor, home };
+}
