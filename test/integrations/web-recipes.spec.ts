@@ -19,8 +19,6 @@ import {
   type LoginOptions,
   type LoginRoutes,
 } from '../../lib/index.js';
-import { CallbackGuard } from '../../sample/callback.guard.js';
-import { LoginGuard } from '../../sample/login.guard.js';
 import { bodyOf, idsOf, signIn } from '../nest/signed-in.js';
 import { acmeOptions, COOKIE_SECRET, startHost } from '../support/host.js';
 import { useClosing, useHost, useSandbox } from '../support/lifetimes.js';
@@ -128,10 +126,11 @@ describe('a proxy that strips a prefix, in front of Express', () => {
 
 describe('the page for failed logins of docs/login.md on Fastify', () => {
   const host = useHost(async () => {
-    const { LoginProblemController } = await loadSnippets<{ LoginProblemController: Type }>(
-      'login.md',
-      'problem page',
-    );
+    const { CallbackGuard, LoginGuard, LoginProblemController } = await loadSnippets<{
+      CallbackGuard: Type;
+      LoginGuard: Type;
+      LoginProblemController: Type;
+    }>('login.md', 'callback.guard', 'login.guard', 'problem page');
 
     @Controller('auth')
     class AuthController {
