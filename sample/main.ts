@@ -2,7 +2,7 @@ import type { INestApplication } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import helmet from 'helmet';
 import { AppModule } from './app.module.js';
-import { useViews } from './pages/views.js';
+import { useViews, Views } from './pages/views.js';
 import type { SampleOptions } from './sample-options.js';
 import { Tour } from './tour/tour.js';
 
@@ -11,7 +11,9 @@ export async function createSample(
   options: SampleOptions,
   platform: 'express' | 'fastify' = 'express',
 ): Promise<INestApplication> {
-  const app = await NestFactory.create(AppModule.register(options), await adapterOf(platform), {
+  const tour = new Tour(options);
+  const views = new Views(tour.extend);
+  const app = await NestFactory.create(AppModule.register(options, tour, views), await adapterOf(platform), {
     logger: ['warn', 'error', 'fatal'],
     // A live list keeps its connection open. `close` must not wait for it.
     forceCloseConnections: true,
@@ -38,9 +40,8 @@ export async function createSample(
       referrerPolicy: { policy: 'same-origin' },
     }),
   );
-  const tour = app.get(Tour);
   app.use(tour.middleware);
-  useViews(app, tour.extend);
+  useViews(app, views);
   return app;
 }
 

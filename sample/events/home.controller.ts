@@ -1,5 +1,10 @@
 import { Controller, Get, Inject, Redirect, Render, Req, UseGuards, UseInterceptors } from '@nestjs/common';
-import { AllowAnonymous, ExhibitorIdentityGuard } from 'nestjs-exhibitor';
+import {
+  AllowAnonymous,
+  CurrentIdentity,
+  ExhibitorIdentityGuard,
+  type ExhibitorIdentity,
+} from 'nestjs-exhibitor';
 import { PageInterceptor, type RequestWithIdentity } from '../pages/page.interceptor.js';
 import { People } from '../people/people.js';
 import { Portals } from '../portals.service.js';
@@ -13,10 +18,13 @@ export class HomeController {
     @Inject(People) private readonly people: People,
   ) {}
 
+  /** Where logins lead that name no page. */
   @Get()
+  @AllowAnonymous()
+  @UseGuards(ExhibitorIdentityGuard)
   @Redirect()
-  firstPortal() {
-    return { url: `/${this.portals.all[0]?.tenant}` };
+  portal(@CurrentIdentity() identity?: ExhibitorIdentity) {
+    return { url: `/${identity?.tenant ?? this.portals.all[0]?.tenant}` };
   }
 
   @Get(':tenant')
@@ -29,21 +37,14 @@ export class HomeController {
     const shown = events.map(async (event) => ({
       ...event,
       size: await this.sizes.sizeOf(tenant, event.id),
-      ...(user ? eventPaths(tenant, event.id) : loginPaths(tenant, event.id)),
+      ...eventPaths(tenant, event.id),
     }));
     return { events: await Promise.all(shown), isAdministrator: this.people.isAdministrator(user) };
   }
 }
 
-/** The two links of an event. */
+/** The two links of an event. A guard leads to the login where it is needed. */
 function eventPaths(tenant: string, id: string) {
   const event = `/${tenant}/events/${encodeURIComponent(id)}`;
   return { mine: `${event}/mine`, all: `${event}/exhibitors` };
-}
-
-/** The two links of an event for a person who is not logged in: they lead to the login first. */
-function loginPaths(tenant: string, eventId: string) {
-  const { mine, all } = eventPaths(tenant, eventId);
-  const login = (returnTo: string) => `/${tenant}/auth/login?${new URLSearchParams({ eventId, returnTo })}`;
-  return { mine: login(mine), all: login(all) };
 }

@@ -2,7 +2,6 @@ import type { MessageEvent } from '@nestjs/common';
 import type { ExhibitorPage } from 'nestjs-exhibitor';
 import { catchError, concat, map, of, scan, type Observable } from 'rxjs';
 import type { Booth } from '../booth/booth.schema.js';
-import { describeProblem } from '../pages/problem.js';
 
 /** Data of a `page` message. */
 interface LivePage {
@@ -11,6 +10,12 @@ interface LivePage {
   readonly loaded: number;
   readonly total: number;
 }
+
+/** What the failure was, the log says. */
+const FAILED = {
+  title: 'The list is not complete',
+  text: 'The exhibitor service did not answer as it should. Please try again.',
+};
 
 const NOTHING_LOADED: LivePage = { exhibitors: [], loaded: 0, total: 0 };
 
@@ -22,10 +27,7 @@ export function liveMessages(pages: Observable<ExhibitorPage<Booth>>): Observabl
   );
   return concat(messages, of<MessageEvent>({ type: 'complete', data: {} })).pipe(
     // The status of the reply has been sent, so that an error can only be reported in a message.
-    catchError((error: unknown) => {
-      const { title, text } = describeProblem(error);
-      return of<MessageEvent>({ type: 'failed', data: { title, text } });
-    }),
+    catchError(() => of<MessageEvent>({ type: 'failed', data: FAILED })),
   );
 }
 

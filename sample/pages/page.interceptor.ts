@@ -35,12 +35,12 @@ export class PageInterceptor implements NestInterceptor {
 /** A request after a guard has run, which sets `user` if a person is logged in. */
 export type RequestWithIdentity = ExhibitorRequest & { user?: ExhibitorIdentity };
 
-/** The person of an identity. `undefined` if nobody is logged in. */
-export function personOf(user: ExhibitorIdentity | undefined): Person | undefined {
-  if (!user) {
+/** The person of `request.user`, which a guard sets. `undefined` if nobody is logged in. */
+export function personOf(user: unknown): Person | undefined {
+  const { email, claims }: Partial<ExhibitorIdentity> = Object(user);
+  if (email === undefined) {
     return undefined;
   }
-  const { email, claims } = user;
-  const { name } = claims;
+  const name = claims?.['name'];
   return { name: typeof name === 'string' && name !== '' ? name : email, email };
 }

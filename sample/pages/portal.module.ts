@@ -10,23 +10,16 @@ import { SAMPLE_OPTIONS, type SampleOptions } from '../sample-options.js';
 import { TourController } from '../tour/tour.controller.js';
 import { Tour } from '../tour/tour.js';
 import { AssetsController } from './assets.controller.js';
-import { LoginProblemController } from './login-problem.controller.js';
 import { ProblemFilter } from './problem.filter.js';
 
 /** What the portals have beside the module: start page, search, error pages, assets and the tour. */
 @Module({})
 export class PortalModule {
-  static register(options: SampleOptions): DynamicModule {
+  static register(options: SampleOptions, tour: Tour): DynamicModule {
     return {
       module: PortalModule,
       global: true,
-      controllers: [
-        AssetsController,
-        TourController,
-        HomeController,
-        SearchController,
-        LoginProblemController,
-      ],
+      controllers: [AssetsController, TourController, HomeController, SearchController],
       providers: [
         { provide: SAMPLE_OPTIONS, useValue: options },
         { provide: APP_FILTER, useClass: ProblemFilter },
@@ -34,7 +27,7 @@ export class PortalModule {
         Portals,
         People,
         EventSizes,
-        Tour,
+        { provide: Tour, useValue: tour },
       ],
       exports: [Portals, People],
     };

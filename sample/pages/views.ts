@@ -22,17 +22,23 @@ const TEMPLATE_FUNCTIONS = {
   encode: (value: string) => encodeURIComponent(value),
 };
 
-/**
- * Renders the views of `@Render()` with Eta templates, on Express and Fastify. The templates escape every value, so that a record
- * cannot inject a script.
- *
- * @param extend adds values to the model of a view
- */
-export function useViews(app: INestApplication, extend: (view: string, model: object) => object): void {
-  const eta = new Eta({ views: join(SOURCE, 'views'), cache: true, autoEscape: true });
+/** Eta templates. They escape every value, so that a record cannot inject a script. */
+export class Views {
+  private readonly eta = new Eta({ views: join(SOURCE, 'views'), cache: true, autoEscape: true });
+
+  /** @param extend adds values to the model of a view */
+  constructor(private readonly extend: (view: string, model: object) => object) {}
+
+  render(view: string, model: object): string {
+    return this.eta.render(`./${view}`, { ...TEMPLATE_FUNCTIONS, ...model, ...this.extend(view, model) });
+  }
+}
+
+/** Renders the views of `@Render()`, on Express and Fastify. */
+export function useViews(app: INestApplication, views: Views): void {
   const adapter = app.getHttpAdapter();
   adapter.render = (response: unknown, view: string, model: object) => {
-    const html = eta.render(`./${view}`, { ...TEMPLATE_FUNCTIONS, ...model, ...extend(view, model) });
+    const html = views.render(view, model);
     adapter.setHeader(response, 'Content-Type', 'text/html; charset=utf-8');
     return adapter.reply(response, html);
   };

@@ -28,10 +28,10 @@ const STOPS: Readonly<Record<string, Stop>> = {
   },
   choose: {
     shows:
-      '`@CurrentExhibitor()` answers 409 `exhibitor_not_selected` for several exhibitors; a filter leads here. `ExhibitorSelection.select` accepts only the own ones.',
+      'A handler with `@CurrentExhibitor()` leads people with several exhibitors here: `auth/choose` is a route of the module, this is its page in the layout of the sample (`render`). Only the own exhibitors are accepted.',
     tries: ['Choose one: the choice is kept for this event.'],
-    file: 'booth/booth.controller.ts',
-    method: 'select',
+    file: 'pages/login-pages.ts',
+    method: 'render',
   },
   event: {
     shows:
@@ -65,17 +65,17 @@ const STOPS: Readonly<Record<string, Stop>> = {
   },
   login: {
     shows:
-      'Every failed login is an error with a `reason`. `onLoginFailed` of the callback guard leads here, with event and return address of the started login.',
+      'A failed login leads to `auth/failed`, a route of the module. `render` shows its page in the layout of the sample; a new login leads to the same event and page.',
     tries: [
       'Log in as Uma or Mo: each has another reason.',
       'Cancel at the provider, then log in: you arrive where you wanted.',
     ],
-    file: 'callback.guard.ts',
-    method: 'onLoginFailed',
+    file: 'pages/login-pages.ts',
+    method: 'render',
   },
   problem: {
     shows:
-      'Guards and services fail with an `ExhibitorError` and a stable `code`. This filter of the sample turns it into a page with the right status; `ExhibitorExceptionFilter` would answer JSON.',
+      'Guards and services fail with an `ExhibitorError` and a stable `code`. People see a page, programs JSON. This filter of the sample leaves such errors to `ExhibitorExceptionFilter`, and shows all others itself.',
     tries: ['If you chose a fault below: remove it and try again.'],
     file: 'pages/problem.filter.ts',
     method: 'catch',

@@ -10,8 +10,6 @@ describe('the README', () => {
   it.each([
     ['postgres-mirror.ts', 'mirror/', 'docs/mirror.md'],
     ['copies.ts', 'mirror/', 'docs/mirror.md'],
-    ['login.guard.ts', '', 'docs/login.md'],
-    ['callback.guard.ts', '', 'docs/login.md'],
   ])('shows %s of the sample, below %j, in %s', (name, folder, page) => {
     expect(new Map(filesOf(page)).get(`src/${name}`)).toBe(readPage(`sample/${folder}${name}`));
   });
