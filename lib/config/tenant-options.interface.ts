@@ -210,8 +210,9 @@ export interface HttpOptions {
 export interface ModuleHttpOptions extends HttpOptions {
   /**
    * Connections of this process to one origin, over all tenants. Default 256. Further requests wait: their `attemptTimeout` begins
-   * afterwards, and `deadline` ends the wait. Tenants are served in turn; where several use the origin, one has a quarter at most.
-   * Together with the connections that the host accepts, they must fit the open files of the process (`ulimit -n`).
+   * afterwards, and `deadline` ends the wait. They are served in turn; where several tenants use the origin, one has a
+   * quarter at most, and one more for each purpose that has none. Together with the connections that the host accepts, they must fit the
+   * open files of the process (`ulimit -n`).
    */
   maxConnections?: number | undefined;
 }

@@ -366,6 +366,21 @@ describe('the limits of a tenant', () => {
       clearInterval(timer);
     });
 
+    it('that one purpose takes leave one for each other purpose of its tenant', async () => {
+      start(['ill', 'well'], 16);
+      const first = hold('well');
+      const lists = Array.from({ length: 10 }, () => hold('ill'));
+      await eventually(() => held.length === 5);
+      for (const operation of ['lookup', 'token', 'code', 'userinfo'] as const) {
+        const call = { tenant: 'ill', deadline: 10_000 };
+        await expect(sender.send({ operation }, call)).resolves.toMatchObject(served);
+      }
+      expect(held).toHaveLength(5);
+      const timer = setInterval(release, 5);
+      await Promise.all([first, ...lists]);
+      clearInterval(timer);
+    });
+
     it('are given to the tenants in turn, and left at once by a call that ends while it waits', async () => {
       start(['a', 'b', 'c'], 1);
       const first = hold('a');

@@ -8,6 +8,14 @@ const SHARED_FOR = 60_000;
 /** Where several tenants use an origin, one of them has this part of its slots. */
 const PART = 4;
 
+/** Requests that take connections in common: those of one purpose of a tenant, or for one published document. */
+export interface ConnectionUser {
+  /** Key of the tenant; `undefined` for published documents. */
+  readonly tenant: string | undefined;
+  /** Connections that it has. */
+  held: number;
+}
+
 /**
  * Limits the connections of the process to one origin, over all tenants: each request under way has one at most. Without it, tenants
  * whose partner is silent take the file descriptors that the host accepts connections with (25 tenants: 1,601 sockets, measured).
@@ -16,10 +24,10 @@ const PART = 4;
  */
 export class ConnectionSlots {
   #active = 0;
-  /** Of each tenant that has one. Requests for published documents are of no tenant: `undefined`. */
+  /** Of each tenant that has one. */
   readonly #held = new Map<string | undefined, number>();
-  /** Waiting requests by tenant. The first tenant that may have a slot is the next; then it is the last. */
-  readonly #queues = new Map<string | undefined, Set<() => void>>();
+  /** Waiting requests. The first user that may have a slot is the next; then it is the last. */
+  readonly #queues = new Map<ConnectionUser, Set<() => void>>();
   #lastTenant: string | undefined;
   #sharedUntil = 0;
 
@@ -29,24 +37,26 @@ export class ConnectionSlots {
   ) {}
 
   /** Takes a slot, waiting for it if necessary: as long as it takes, since the slots of the tenant limit how many wait. */
-  async enter(tenant: string | undefined, deadline: Deadline): Promise<'entered' | 'over'> {
-    this.#notice(tenant);
-    const waiting = this.#queues.get(tenant);
-    if (waiting === undefined && this.#isFreeFor(tenant)) {
-      this.#take(tenant);
+  async enter(user: ConnectionUser, deadline: Deadline): Promise<'entered' | 'over'> {
+    this.#notice(user.tenant);
+    const waiting = this.#queues.get(user);
+    if (waiting === undefined && this.#isFreeFor(user)) {
+      this.#take(user);
       return 'entered';
     }
     const queue = waiting ?? new Set();
-    this.#queues.set(tenant, queue);
+    this.#queues.set(user, queue);
     const entry = await queued(queue, deadline);
-    if (queue.size === 0 && this.#queues.get(tenant) === queue) {
-      this.#queues.delete(tenant);
+    if (queue.size === 0 && this.#queues.get(user) === queue) {
+      this.#queues.delete(user);
     }
     return entry;
   }
 
-  /** Returns a slot of the tenant. */
-  leave(tenant: string | undefined): void {
+  /** Returns a slot. */
+  leave(user: ConnectionUser): void {
+    const { tenant } = user;
+    user.held -= 1;
     const held = (this.#held.get(tenant) ?? 1) - 1;
     if (held === 0) {
       this.#held.delete(tenant);
@@ -57,21 +67,21 @@ export class ConnectionSlots {
     this.#serve();
   }
 
-  /** Gives what is free to the tenants that wait, in turn. */
+  /** Gives what is free to those that wait, in turn. */
   #serve(): void {
     // One that is set again stands last, and is reached again.
-    for (const [tenant, queue] of this.#queues) {
+    for (const [user, queue] of this.#queues) {
       if (this.#active >= this.slots) {
         return;
       }
       const [start] = queue;
-      if (this.#isFreeFor(tenant)) {
-        this.#queues.delete(tenant);
+      if (this.#isFreeFor(user)) {
+        this.#queues.delete(user);
         if (queue.size > 1) {
-          this.#queues.set(tenant, queue);
+          this.#queues.set(user, queue);
         }
         if (start !== undefined) {
-          this.#take(tenant);
+          this.#take(user);
           start();
         }
       }
@@ -88,14 +98,17 @@ export class ConnectionSlots {
     this.#lastTenant = tenant;
   }
 
-  #isFreeFor(tenant: string | undefined): boolean {
+  /** The first one of each purpose is beyond the part of its tenant: slow lists, or forged codes, must not hold up its guards. */
+  #isFreeFor({ tenant, held }: ConnectionUser): boolean {
     const isShared = this.clock.now() < this.#sharedUntil;
     const most = isShared ? Math.max(1, Math.floor(this.slots / PART)) : this.slots;
-    return this.#active < this.slots && (this.#held.get(tenant) ?? 0) < most;
+    const isFirst = tenant !== undefined && held === 0;
+    return this.#active < this.slots && (isFirst || (this.#held.get(tenant) ?? 0) < most);
   }
 
-  #take(tenant: string | undefined): void {
+  #take(user: ConnectionUser): void {
     this.#active += 1;
-    this.#held.set(tenant, (this.#held.get(tenant) ?? 0) + 1);
+    user.held += 1;
+    this.#held.set(user.tenant, (this.#held.get(user.tenant) ?? 0) + 1);
   }
 }

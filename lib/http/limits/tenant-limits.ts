@@ -9,7 +9,7 @@ import { codeOf, describeOutcome, type Outcome } from '../outcome.js';
 import { Semaphore } from './semaphore.js';
 import type { Operation } from '../transport-request.interface.js';
 import { Circuit } from './circuit.js';
-import { ConnectionSlots } from './connection-slots.js';
+import { ConnectionSlots, type ConnectionUser } from './connection-slots.js';
 
 /** Waiting requests per slot. A burst is served; a flood is refused instead of kept in memory. */
 const WAITING_PER_SLOT = 16;
@@ -70,6 +70,7 @@ export class RequestLimits {
   readonly budget = new RetryBudget();
   readonly circuit: Circuit;
   readonly #slots: Semaphore;
+  readonly #user: ConnectionUser;
   /** Requests that may wait for a slot, and that may wait for the end of a pause. */
   readonly #mostWaiting: number;
 
@@ -87,6 +88,7 @@ export class RequestLimits {
     private readonly rests: Rests,
   ) {
     const { maxConcurrent: slots } = http;
+    this.#user = { tenant: tenant?.key, held: 0 };
     this.circuit = new Circuit(rests, id);
     this.#mostWaiting = slots * WAITING_PER_SLOT;
     this.#slots = new Semaphore({ slots, waiting: this.#mostWaiting });
@@ -125,7 +127,7 @@ export class RequestLimits {
         if (entry !== 'entered') {
           return entry === 'full' ? QUEUE_FULL : entry;
         }
-        if ((await this.connections.enter(this.tenant?.key, deadline)) === 'over') {
+        if ((await this.connections.enter(this.#user, deadline)) === 'over') {
           this.#slots.leave();
           return 'over';
         }
@@ -143,7 +145,7 @@ export class RequestLimits {
 
   /** Returns the connection and the slot. */
   leave(): void {
-    this.connections.leave(this.tenant?.key);
+    this.connections.leave(this.#user);
     this.#slots.leave();
   }
 
