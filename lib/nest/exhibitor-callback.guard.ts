@@ -79,7 +79,7 @@ export class ExhibitorCallbackGuard extends RouteGuard {
   async #leadToPage(http: HttpContext, error: ExhibitorError): Promise<never> {
     const { pages } = this[SERVICES];
     const { login, state } = this.#started.get(http) ?? {};
-    const routes = await pages.routesFor(login?.tenant ?? (await this.getTenant(http)));
+    const routes = await pages.routesFor(login?.tenant ?? (await this.#tenantOrNone(http)));
     const query = {
       // A fault of the host has no code of its own.
       code: error.isOfHost === true ? 'configuration_invalid' : error.code,
@@ -88,6 +88,15 @@ export class ExhibitorCallbackGuard extends RouteGuard {
     };
     http.redirect(routes?.urlOf('failed', query) ?? pages.addresses.beside(http, 'failed', query), 303);
     return neverSettle();
+  }
+
+  /** `undefined` for one that is not found: its page is beside the callback all the same. */
+  async #tenantOrNone(http: HttpContext): Promise<string | undefined> {
+    try {
+      return await this.getTenant(http);
+    } catch {
+      return undefined;
+    }
   }
 
   async #welcome(http: HttpContext, found: FoundIdentity): Promise<Results> {

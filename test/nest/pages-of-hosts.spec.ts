@@ -470,6 +470,12 @@ it('several tenants have the same page after a logout, and a script gets JSON fo
   expect([out.status, out.location]).toEqual([303, `${url}/bye`]);
   const led = await open(new Visitor(), `${url}/globex/auth/choose?eventId=world-2026`);
   expect(new URL(led.location ?? '').pathname).toBe('/portal/globex/auth/login');
+  // No page stands at an address with a code.
+  const lost = await open(new Visitor(), `${url}/nobody/auth/callback?code=c&state=s`);
+  expect([lost.status, lost.location]).toEqual([
+    303,
+    `${url}/nobody/auth/failed?code=login_failed&reason=state`,
+  ]);
   const script = { 'sec-fetch-dest': 'empty' };
   const failed = await open(new Visitor(), `${url}/acme/auth/failed?code=login_failed&reason=denied`, script);
   expect([failed.status, bodyOf(failed)]).toEqual([
