@@ -88,7 +88,8 @@ export class ExhibitorLogins {
   ): Promise<ExhibitorIdentity | undefined> {
     const { key, login } = await this.tenants.resolve(options.tenant);
     const http = new HttpContext(readOnly(request), undefined, this.adapterHost.httpAdapter);
-    const isHandshake = http.header('upgrade') !== undefined;
+    // HTTP/2 names the protocol in place of `Upgrade` (RFC 8441 §4).
+    const isHandshake = (http.header('upgrade') ?? http.header(':protocol')) !== undefined;
     if (isHandshake && isCrossSiteRequest(http, login?.redirectUri, this.#settings.trustedOrigins)) {
       return undefined;
     }

@@ -91,6 +91,7 @@ describe('identify', () => {
     }
     for (const headers of [
       { upgrade, origin: 'https://evil.example' },
+      { ':protocol': 'websocket', origin: 'https://evil.example' },
       { upgrade: 'WebSocket, h2c', origin: 'http://127.0.0.1' },
       { upgrade, origin: host.url.replace('127.0.0.1', 'localhost') },
       { upgrade, origin: host.url.replace('http:', 'https:') },
