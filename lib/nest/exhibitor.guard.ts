@@ -58,10 +58,7 @@ export class ExhibitorGuard extends ExhibitorIdentityGuard {
 
   /** Id of the exhibitor that the request is about, where it names one. */
   #namedExhibitor(http: HttpContext): string | undefined | Promise<string | undefined> {
-    if (isChoosing(http.context)) {
-      return undefined;
-    }
-    return this[SERVICES].settings().resolveExhibitor === undefined
+    return this[SERVICES].settings().resolveExhibitor === undefined || isChoosing(http.context)
       ? textOf(http.request.params?.['exhibitorId'])
       : this[SERVICES].ask('resolveExhibitor', http);
   }

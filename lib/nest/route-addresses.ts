@@ -42,7 +42,7 @@ export class RouteAddresses {
   of(tenant: Tenant | undefined): OwnRoutes | undefined {
     return tenant?.login?.redirectUri === undefined || this.settings === undefined
       ? undefined
-      : this.#routesOf(this.settings, browserLoginOf(tenant));
+      : this.#routesOf(this.settings, tenant);
   }
 
   /** Where a person can go whose tenant is not known. */
@@ -85,8 +85,9 @@ export class RouteAddresses {
    * The routes are beside the callback. What stands before it in `redirectUri`, but not where the router serves it, is removed by a
    * proxy, and so stands before every address.
    */
-  #routesOf(settings: RouteSettings, login: BrowserLogin): OwnRoutes {
-    const shown = this.shownCallback(login);
+  #routesOf(settings: RouteSettings, tenant: Tenant): OwnRoutes {
+    const login = browserLoginOf(tenant);
+    const shown = this.shownCallback(tenant);
     const served = this.#callbackOf(login);
     const before = shown.length - served.length;
     const isShown =
@@ -109,8 +110,8 @@ export class RouteAddresses {
   }
 
   /** The parts of the path of the callback, as a browser sees it. */
-  shownCallback({ redirectUri }: BrowserLogin): readonly string[] {
-    return segmentsOf(new URL(redirectUri).pathname);
+  shownCallback(tenant: Tenant): readonly string[] {
+    return segmentsOf(new URL(browserLoginOf(tenant).redirectUri).pathname);
   }
 
   #callbackOf(login: BrowserLogin): readonly string[] {

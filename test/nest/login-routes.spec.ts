@@ -34,7 +34,7 @@ import {
   type LoginParameters,
   type LoginRoutes,
 } from '../../lib/index.js';
-import { ExhibitorTestingModule } from '../../lib/development/testing/index.js';
+import { ExhibitorTestingBackend, ExhibitorTestingModule } from '../../lib/development/testing/index.js';
 import { COOKIE_SECRET, startHost, type Host, type HostOptions } from '../support/host.js';
 import { useClosing, useSandbox } from '../support/lifetimes.js';
 import { OperatorLines } from '../support/operator-lines.js';
@@ -373,20 +373,25 @@ it('the routes of the module need no provider in a test of the application', asy
   const useFactory = (): never => {
     throw new Error('the options need an environment');
   };
-  @Module({ imports: [ExhibitorModule.forRootAsync({ isGlobal: true, routes: 'auth', useFactory })] })
+  const routes = ':tenant/auth';
+  @Module({ imports: [ExhibitorModule.forRootAsync({ isGlobal: true, routes, useFactory })] })
   class AppModule {}
   const builder = Test.createTestingModule({ imports: [AppModule] });
   const world = { identity: { email: 'ann@example.com' } };
   const module = await ExhibitorTestingModule.override(builder, world).compile();
   const app = module.createNestApplication();
   await app.listen(0, '127.0.0.1');
-  const url = await app.getUrl();
+  const url = `${await app.getUrl()}/default`;
   const visitor = new Visitor();
   await expectMe(visitor, `${url}/auth/me`, { ...OLGA, email: 'ann@example.com' });
   const started = await visitor.visit(`${url}/auth/login?returnTo=/start`);
   const state = new URL(started.location ?? '').searchParams.get('state');
   const callback = `${url}/auth/callback?code=x&state=${state}`;
-  expect((await visitor.visit(callback)).location).toBe(`${url}/start`);
+  expect((await visitor.visit(callback)).location).toBe(`${await app.getUrl()}/start`);
+  // Nobody is led to the address of the router, whatever `redirectUri` is.
+  module.get(ExhibitorTestingBackend).signOut();
+  const led = await visitor.visit(`${url}/auth/me`, { headers: { accept: 'text/html' } });
+  expect([led.status, new URL(led.location ?? '').pathname]).toEqual([302, '/default/auth/login']);
   await app.close();
 });
 

@@ -8,6 +8,7 @@ import {
   LoginFailedError,
   TenantRegistry,
   TokenService,
+  type Tenant,
 } from '../../index.js';
 import type { HttpContext } from '../../browser/http-context.js';
 import { Clock } from '../../call/clock.js';
@@ -82,8 +83,10 @@ function tenantsOf(backend: ExhibitorTestingBackend): Type<TenantRegistry> {
 class TestAddresses extends RouteAddresses {
   override elsewhere(): undefined {}
 
-  override shownCallback(): readonly string[] {
-    return this.callbackBy(RequestMethod.GET).split('/').filter(Boolean);
+  override shownCallback({ key }: Tenant): readonly string[] {
+    const parts = this.callbackBy(RequestMethod.GET).split('/').filter(Boolean);
+    // The only parameter that a path of these routes has is the tenant.
+    return parts.map((part) => (part.startsWith(':') ? encodeURIComponent(key) : part));
   }
 }
 
