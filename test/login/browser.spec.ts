@@ -1,14 +1,22 @@
+import { readFileSync } from 'node:fs';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { Controller, Get, Header, Query } from '@nestjs/common';
+import { Controller, Get, Header, Query, UseGuards } from '@nestjs/common';
 import type { BrowserContext, Page } from 'playwright-core';
-import type { ExhibitorIdentity } from '../../lib/index.js';
+import {
+  CurrentExhibitor,
+  escapeHtml,
+  ExhibitorGuard,
+  type Exhibitor,
+  type ExhibitorIdentity,
+} from '../../lib/index.js';
 import type { ExhibitorSandbox } from '../../lib/development/testing/index.js';
 import { BoothController } from '../support/booth.controller.js';
 import { describeInChromium } from '../support/browser.js';
 import { COOKIE_SECRET, startHost, type Host, type HostKind } from '../support/host.js';
 import type { Flow } from './flows.js';
 import { startSandbox } from '../support/sandbox.js';
+import { nativeRequire } from '../support/native-require.js';
 import { eventually } from '../support/wait.js';
 
 const CASES: readonly (readonly [HostKind, Flow])[] = [
@@ -24,6 +32,22 @@ class LinksController {
   links(@Query('to') to: string): string {
     const rules = { prefetch: [{ source: 'list', urls: [to], eagerness: 'immediate' }] };
     return `<script type="speculationrules">${JSON.stringify(rules)}</script><a href="${to.replaceAll('&', '&amp;')}">Go</a>`;
+  }
+}
+
+/** Pages of a host with `routes`. */
+@Controller()
+class StandController {
+  @Get('events/:eventId/stand')
+  @UseGuards(ExhibitorGuard)
+  @Header('Content-Type', 'text/html; charset=utf-8')
+  stand(@CurrentExhibitor() { name }: Exhibitor): string {
+    return `<h1>${escapeHtml(name)}</h1>`;
+  }
+
+  @Get('bye')
+  bye(): string {
+    return 'bye';
   }
 }
 
@@ -142,4 +166,115 @@ describeInChromium('a login in a browser with the provider on another site', (br
       await page.close();
     });
   });
+
+  describe('the pages of routes', () => {
+    let host: Host;
+    let page: Page;
+    const stand = (event: string, query = ''): string => `${host.url}/events/${event}/stand${query}`;
+    const heading = (of: Page) => of.getByRole('heading', { level: 1 }).innerText();
+    beforeAll(async () => {
+      await context.clearCookies();
+      const own = (contactEmails: string[]) => (name: string, index: number) => ({
+        id: `x-${index}`,
+        name,
+        contactEmails,
+      });
+      const odd = ['<b>A</b> & "B"', 'شركة المعارض', 'W'.repeat(120)];
+      const many = [...odd, ...Array.from({ length: 197 }, (_, index) => `Stand ${index}`)];
+      sandbox.setExhibitors('two', ['Zenith', 'Acorn'].map(own(['sam.several@example.com'])), 'acme');
+      sandbox.setExhibitors('many', many.map(own(['sam.several@example.com'])), 'acme');
+      sandbox.setExhibitors('one', ['Kestrel'].map(own(['olga.one@example.com'])), 'acme');
+      const started = await startHost({
+        controllers: [StandController],
+        options: (redirectUri, url) => {
+          const tenant = sandbox.tenantOptions('acme', { redirectUri: onOtherSite(redirectUri) });
+          const postLogoutRedirectUri = `${onOtherSite(url)}/bye`;
+          return {
+            isGlobal: true,
+            routes: 'auth',
+            tenant: { ...tenant, login: { ...tenant.login, endSession: true, postLogoutRedirectUri } },
+            secrets: [COOKIE_SECRET],
+          };
+        },
+      });
+      host = { ...started, url: onOtherSite(started.url) };
+      page = await context.newPage();
+    });
+    afterAll(async () => {
+      await page?.close();
+      await host?.close();
+    });
+
+    /** Checks that the page passes axe and fits, narrow and wide, light and dark. */
+    async function fits(): Promise<void> {
+      for (const [width, colorScheme] of [
+        [390, 'dark'],
+        [1280, 'light'],
+        [390, 'light'],
+        [1280, 'dark'],
+      ] as const) {
+        await page.setViewportSize({ width, height: 600 });
+        await page.emulateMedia({ colorScheme });
+        expect(await page.evaluate('document.documentElement.scrollWidth')).toBeLessThanOrEqual(width);
+        expect(await page.evaluate(AXE)).toEqual([]);
+      }
+    }
+
+    it('lead to the choice of an exhibitor, by keyboard alone, and show any names as text', async () => {
+      await page.goto(stand('two'));
+      await page.getByRole('button', { name: 'Sam Several' }).click();
+      await page.waitForURL(`${host.url}/auth/choose?*`);
+      await fits();
+      await page.keyboard.press('Tab');
+      await page.keyboard.press('Tab');
+      await page.keyboard.press('Enter');
+      await page.waitForURL(stand('two'));
+      expect(await heading(page)).toBe('Acorn');
+      await page.goto(stand('many'));
+      const names = page.locator('.choose button');
+      expect(await names.count()).toBe(200);
+      expect((await names.allInnerTexts()).slice(0, 2)).toEqual(['<b>A</b> & "B"', 'شركة المعارض']);
+      const direction = 'getComputedStyle(document.querySelectorAll(".choose button")[1]).direction';
+      expect(await page.evaluate(direction)).toBe('rtl');
+      await fits();
+    });
+
+    it('offer another account, and a form to log out that ends the session at the provider', async () => {
+      await page.goto(stand('one'));
+      expect(await heading(page)).toBe('You have no exhibitor here');
+      await fits();
+      await page.getByRole('link', { name: 'Use another account' }).click();
+      await page.getByRole('button', { name: 'Nora None' }).click();
+      await page.waitForURL(stand('one'));
+      expect(await heading(page)).toBe('You have no exhibitor here');
+      await page.getByRole('button', { name: 'Log out' }).click();
+      await page.waitForURL(`${host.url}/bye`);
+      await page.goto(stand('one'));
+      await page.getByRole('button', { name: 'Cancel' }).click();
+      await page.waitForURL(`${host.url}/auth/failed?*`);
+      expect(await heading(page)).toBe('The login was cancelled');
+      await page.getByRole('link', { name: 'Use another account' }).click();
+      await page.getByRole('button', { name: 'Olga One' }).click();
+      await page.waitForURL(stand('one'));
+      expect(await heading(page)).toBe('Kestrel');
+    });
+
+    it('are seen by none of twelve tabs that a browser restores while the provider has a session', async () => {
+      await context.clearCookies({ domain: 'localhost' });
+      const restored = await Promise.all(
+        Array.from({ length: 12 }, async (_, index) => {
+          const one = await context.newPage();
+          await one.goto(stand('one', `?tab=${index}`));
+          const seen = [one.url(), await heading(one)];
+          await one.close();
+          return seen;
+        }),
+      );
+      expect(restored).toEqual(restored.map((_, index) => [stand('one', `?tab=${index}`), 'Kestrel']));
+    });
+  });
 });
+
+/** Runs axe in a page, whatever its policy; answers what it finds. */
+const AXE = `${readFileSync(nativeRequire.resolve('axe-core/axe.min.js'), 'utf8')};
+  axe.run().then(({ violations }) => violations.map(({ id, nodes }) => id + ": " + nodes[0].html))`;
