@@ -235,13 +235,13 @@ describe.each(['express', 'fastify'] as const)('an error that a handler throws o
     });
 
     it('may come from a service', async () => {
+      expect(await get(host, 'unbound/events/no-such-event')).toEqual(
+        errorBody('not_found', expect.any(String)),
+      );
       sandbox.failNext('list', { kind: 'status', status: 429, headers: { 'retry-after': '3' } });
       const limited = await new Visitor().visit(`${host.url}/unbound/events/world-2026`);
       expect(answerOf(limited)).toEqual(errorBody('rate_limited'));
       expect(limited.headers.get('retry-after')).toBe('3');
-      expect(await get(host, 'unbound/events/no-such-event')).toEqual(
-        errorBody('not_found', expect.any(String)),
-      );
     });
 
     it('ends a response that has started, and the host continues', async () => {
