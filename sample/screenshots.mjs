@@ -1,12 +1,17 @@
 /**
- * Takes pictures of the sample with Chromium: those of the README into `docs/images/`, or with `npm run screenshots -- FOLDER` each
- * page, 1280 and 390 pixels wide, light and dark, into a folder. `CHROME_PATH` is another browser, `SAMPLE_PLATFORM=fastify` the
+ * Takes pictures with Chromium: those of the README and of docs/login.md into `docs/images/`, or with `npm run screenshots -- FOLDER` of
+ * each page of the sample, 1280 and 390 pixels wide, light and dark, into a folder. `CHROME_PATH` is another browser, `SAMPLE_PLATFORM=fastify` the
  * other platform.
  */
+import 'reflect-metadata';
 import { spawn } from 'node:child_process';
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { Module } from '@nestjs/common';
+import { NestFactory } from '@nestjs/core';
+import { ExhibitorModule } from 'nestjs-exhibitor';
+import { ExhibitorSandbox } from 'nestjs-exhibitor/testing';
 import { chromium } from 'playwright-core';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
@@ -17,7 +22,7 @@ const BROWSERS = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/go
 const executablePath = process.env.CHROME_PATH ?? BROWSERS.find((file) => existsSync(file));
 
 const logInAs = async (page, name, tenant, path) => {
-  await page.goto(`${ORIGIN}/${tenant}/auth/login?switch&returnTo=${encodeURIComponent(path)}`);
+  await page.goto(`${ORIGIN}/${tenant}/auth/login?prompt=login&returnTo=${encodeURIComponent(path)}`);
   await page.getByRole('button', { name }).click();
 };
 const fault = (page, name) => page.getByRole('button', { name, exact: true }).click();
@@ -26,7 +31,6 @@ const fault = (page, name) => page.getByRole('button', { name, exact: true }).cl
 const PAGES = {
   start: (page) => page.goto(`${ORIGIN}/acme`),
   globex: (page) => page.goto(`${ORIGIN}/globex`),
-  'please-log-in': (page) => page.goto(`${ORIGIN}/acme/events/world-2026/mine`),
   'not-found': (page) => page.goto(`${ORIGIN}/acme/events/unknown/mine`),
   cancelled: async (page) => {
     await page.goto(`${ORIGIN}/acme/auth/login?returnTo=/acme/events/world-2026/mine`);
@@ -99,6 +103,33 @@ async function shoot(browser, { width, colorScheme, target }) {
   await context.close();
 }
 
+/** The pages that the module shows by itself, for docs/login.md. */
+async function shootOwnPages(browser, target) {
+  const url = 'http://127.0.0.1:3918';
+  const sandbox = await ExhibitorSandbox.start();
+  const tenant = sandbox.tenantOptions('acme', { redirectUri: `${url}/auth/callback` });
+  const secrets = ['a secret of the pictures, long enough to seal cookies'];
+  class Host {}
+  Module({ imports: [ExhibitorModule.forRoot({ isGlobal: true, routes: 'auth', tenant, secrets })] })(Host);
+  const app = await NestFactory.create(Host, { logger: ['error'] });
+  await app.listen(new URL(url).port, '127.0.0.1');
+  for (const colorScheme of ['light', 'dark']) {
+    const context = await browser.newContext({ viewport: { width: 390, height: 400 }, colorScheme });
+    const page = await context.newPage();
+    await page.goto(`${url}/auth/choose?eventId=world-2026`);
+    await page.getByRole('button', { name: 'Cancel' }).click();
+    await page.getByRole('heading', { name: 'The login was cancelled' }).waitFor();
+    await page.screenshot({ path: join(target, `failed-390-${colorScheme}.png`) });
+    await page.getByRole('link', { name: 'Use another account' }).click();
+    await page.getByRole('button', { name: 'Sam Several' }).click();
+    await page.getByRole('heading', { name: 'Choose an exhibitor' }).waitFor();
+    await page.screenshot({ path: join(target, `choose-390-${colorScheme}.png`) });
+    await context.close();
+  }
+  await app.close();
+  await sandbox.stop();
+}
+
 const sample = spawn(process.execPath, [join(ROOT, 'sample/dist/start.js')], {
   env: { ...process.env, ...PORTS },
   stdio: ['ignore', 'pipe', 'inherit'],
@@ -112,6 +143,9 @@ const browser = await chromium.launch({ executablePath, args: ['--no-sandbox'] }
 const target = folder ?? join(ROOT, 'docs/images');
 mkdirSync(target, { recursive: true });
 try {
+  if (folder === undefined) {
+    await shootOwnPages(browser, target);
+  }
   for (const width of [1280, 390]) {
     for (const colorScheme of ['light', 'dark']) {
       await shoot(browser, { width, colorScheme, target });
