@@ -3,12 +3,10 @@
  * each page of the sample, 1280 and 390 pixels wide, light and dark, into a folder. `CHROME_PATH` is another browser, `SAMPLE_PLATFORM=fastify` the
  * other platform.
  */
-import 'reflect-metadata';
 import { spawn } from 'node:child_process';
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { Module } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { ExhibitorModule } from 'nestjs-exhibitor';
 import { ExhibitorSandbox } from 'nestjs-exhibitor/testing';
@@ -109,9 +107,8 @@ async function shootOwnPages(browser, target) {
   const sandbox = await ExhibitorSandbox.start();
   const tenant = sandbox.tenantOptions('acme', { redirectUri: `${url}/auth/callback` });
   const secrets = ['a secret of the pictures, long enough to seal cookies'];
-  class Host {}
-  Module({ imports: [ExhibitorModule.forRoot({ isGlobal: true, routes: 'auth', tenant, secrets })] })(Host);
-  const app = await NestFactory.create(Host, { logger: ['error'] });
+  const host = ExhibitorModule.forRoot({ isGlobal: true, routes: 'auth', tenant, secrets });
+  const app = await NestFactory.create(host, { logger: ['error'] });
   await app.listen(new URL(url).port, '127.0.0.1');
   for (const colorScheme of ['light', 'dark']) {
     const context = await browser.newContext({ viewport: { width: 390, height: 400 }, colorScheme });
