@@ -69,17 +69,18 @@ export class RouteReplies {
     http.setHeader('Cache-Control', 'private, no-store');
     http.setHeader('Referrer-Policy', 'no-referrer');
     const { query } = pair.request;
+    const refused = refusedFor(textOf(query['code']), textOf(query['reason']));
+    // A page of another origin could see by a redirect that somebody is logged in.
+    if (!this.services.pages.isFor(http)) {
+      return http.reply(refused.status, bodyFor(refused));
+    }
     const login = await this.#startedBy(textOf(query['login']));
     if (login !== undefined && (await this.#isOver(http, login))) {
       // So that a page which refuses this identity does not lead here again and again.
       this.services.led.set(http, this.tenants.peek(login.tenant)?.login?.redirectUri ?? '');
       return this.#goOn(http, login.tenant, login.returnTo);
     }
-    const refused = refusedFor(textOf(query['code']), textOf(query['reason']));
     const place = { tenant: login?.tenant, eventId: login?.eventId, returnTo: login?.returnTo };
-    if (!this.services.pages.isFor(http)) {
-      return http.reply(refused.status, bodyFor(refused));
-    }
     return this.services.pages.showRefusal(http, refused, place);
   }
 

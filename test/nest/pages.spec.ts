@@ -350,6 +350,10 @@ describe.each(['express', 'fastify'] as const)('people at the routes of the modu
     expectLed(await open(visitor, callback), 303, `${host.url}/profile`);
     const again = await browse(visitor, callback);
     expect([again.text, again.way]).toEqual(['profile', ['/auth/failed', '/profile']]);
+    // A script, also of a neighbour origin, does not learn that somebody is logged in.
+    const failed = await open(visitor, callback);
+    const script = await open(visitor, failed.location ?? '', { 'sec-fetch-dest': 'empty' });
+    expect([script.status, script.location]).toEqual([401, undefined]);
     // In another browser, nobody is logged in.
     const page = await browse(new Visitor(), callback);
     expectPage(page, 401, 'This login is over');
