@@ -103,8 +103,11 @@ export class AxiosClient {
           return failedInInterceptor(reply, error, isOfAxios ? undefined : error);
         }
       }
-      const replaced = new TypeError('an axios interceptor replaced the adapter');
-      return reply ?? failedInInterceptor(reply, replaced, replaced);
+      if (reply === undefined) {
+        const replaced = new TypeError('an axios interceptor replaced the adapter');
+        return failedInInterceptor(reply, replaced, replaced);
+      }
+      return reply;
     };
 
     return new Promise((resolve) => {

@@ -6,7 +6,7 @@ import { TimeLimit } from '../../call/time-limit.js';
 import { failed, type Answered, type Failed, type Outcome } from '../outcome.js';
 import { Connector } from './connector.js';
 import { NetworkErrors } from './network-errors.js';
-import { drop, parseBody, readBody, TOO_LARGE, unpack, UnreadableBody } from './reply-body.js';
+import { drop, parseBody, readBody, ReplyTurns, TOO_LARGE, unpack, UnreadableBody } from './reply-body.js';
 
 /** One request, without retries. */
 export interface OutgoingRequest {
@@ -44,6 +44,7 @@ interface SentRequest {
 export class HttpClient {
   readonly #connector: Connector;
   readonly #agent: Agent;
+  readonly #turns = new ReplyTurns();
   readonly #errors = new NetworkErrors();
 
   constructor(private readonly clock: Clock) {
@@ -160,6 +161,7 @@ export class HttpClient {
     try {
       const data = await readBody(body, replyLimit, Number(headers['content-length']));
       const unpacked = await unpack(data, headers['content-encoding'], replyLimit);
+      await new Promise<void>((resolve) => this.#turns.take(resolve));
       reply.body = parseBody(unpacked, status, headers['content-type']);
       return reply;
     } catch (error) {
