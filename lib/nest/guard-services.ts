@@ -44,12 +44,13 @@ type HostFunction = 'resolveTenant' | 'resolveEvent' | 'resolveExhibitor';
 @Injectable()
 export class ExhibitorGuardServices {
   readonly #settings: ExhibitorSettings;
+  readonly #parts: NestParts;
   readonly #found = new WeakMap<HttpContext, FoundIdentity>();
   readonly #answers = new WeakMap<HttpContext, Partial<Record<HostFunction, Promise<string | undefined>>>>();
 
   /** @internal */
   constructor(
-    @Inject(NestParts) private readonly parts: NestParts,
+    @Inject(NestParts) parts: NestParts,
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
     /** @internal */
     @Inject(TenantRegistry) readonly tenants: TenantRegistry,
@@ -75,6 +76,7 @@ export class ExhibitorGuardServices {
     @Inject(Pages) readonly pages: Pages,
   ) {
     this.#settings = settings;
+    this.#parts = parts;
   }
 
   /** A method, since `util.inspect` shows what getters answer, here secrets. @internal */
@@ -84,7 +86,7 @@ export class ExhibitorGuardServices {
 
   /** @internal */
   get adapter(): AbstractHttpAdapter {
-    return this.parts.adapterHost.httpAdapter;
+    return this.#parts.adapterHost.httpAdapter;
   }
 
   /** @internal */

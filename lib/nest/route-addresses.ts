@@ -32,11 +32,15 @@ const MOVED = 'moved';
 export class RouteAddresses {
   /** Its parts, which do not change once the application serves requests. */
   readonly #callbacks = new Map<RequestMethod, readonly string[]>();
+  /** Holds all of the application, which no log of a guard may show. */
+  readonly #parts: NestParts;
 
   constructor(
     @Optional() @Inject(ROUTE_SETTINGS) private readonly settings: RouteSettings | undefined,
-    @Inject(NestParts) private readonly parts: NestParts,
-  ) {}
+    @Inject(NestParts) parts: NestParts,
+  ) {
+    this.#parts = parts;
+  }
 
   /** Without routes, and for a tenant whose users do not log in here, there are none. */
   of(tenant: Tenant | undefined): OwnRoutes | undefined {
@@ -52,7 +56,7 @@ export class RouteAddresses {
   }
 
   #home(prefix: readonly string[] = []): string {
-    const own = segmentsOf(this.parts.config.getGlobalPrefix());
+    const own = segmentsOf(this.#parts.config.getGlobalPrefix());
     const path = [...prefix, ...own].join('/');
     return own.length > 0 || prefix.length === 0 ? `/${path}` : `/${path}/`;
   }
@@ -123,20 +127,20 @@ export class RouteAddresses {
 
   /** The path of the callback as the router serves it. `exclude` of a global prefix may name a method. */
   callbackBy(method: RequestMethod): string {
-    const home = [...this.parts.modules.values()].find(({ controllers }) =>
+    const home = [...this.#parts.modules.values()].find(({ controllers }) =>
       [...controllers.keys()].some((one) => typeof one === 'function' && LOGIN_CONTROLLER in one),
     );
     // Of Nest's `RouterModule`.
-    const key = MODULE_PATH + this.parts.modules.applicationId;
+    const key = MODULE_PATH + this.#parts.modules.applicationId;
     const modulePath = home && new Reflector().get<string | undefined>(key, home.metatype);
-    const globalPrefix = this.parts.config.getGlobalPrefix();
+    const globalPrefix = this.#parts.config.getGlobalPrefix();
     const route = { modulePath, ctrlPath: this.settings?.path ?? '', methodPath: 'callback', globalPrefix };
-    return new RoutePathFactory(this.parts.config).create(route, method)[0] ?? '';
+    return new RoutePathFactory(this.#parts.config).create(route, method)[0] ?? '';
   }
 
   /** Warns of the first `redirectUri` whose path the router does not serve as the callback: its logins would end with a 404. */
   compare({ tenants, pathOf }: CheckedOptions): void {
-    const adapter: HttpServer = this.parts.adapterHost.httpAdapter;
+    const adapter: HttpServer = this.#parts.adapterHost.httpAdapter;
     const isExpress = adapter.getType() === 'express';
     // Nest 11 does not tell: these are the defaults of the routers.
     const { caseSensitive = !isExpress, ignoreTrailingSlash = isExpress } =

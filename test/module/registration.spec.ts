@@ -273,7 +273,7 @@ describe('an application that logs a service of the module', () => {
     );
     const wrappers = [...(module?.providers.entries() ?? [])];
     return wrappers
-      .filter(([token]) => typeof token === 'function' && token !== ModuleRef)
+      .filter(([token]) => typeof token === 'function' && token !== ModuleRef && token !== NestParts)
       .map(([token, { instance }]) => [typeof token === 'function' ? token.name : '', instance]);
   }
 
