@@ -30,8 +30,8 @@ const MOVED = 'moved';
 
 @Injectable()
 export class RouteAddresses {
-  /** Its parts, which do not change once the application serves requests. */
-  readonly #callbacks = new Map<RequestMethod, readonly string[]>();
+  /** Its path by method, which does not change once the application serves requests. */
+  readonly #callbacks = new Map<RequestMethod, string>();
   /** Holds all of the application, which no log of a guard may show. */
   readonly #parts: NestParts;
 
@@ -92,7 +92,7 @@ export class RouteAddresses {
   #routesOf(settings: RouteSettings, tenant: Tenant): OwnRoutes {
     const login = browserLoginOf(tenant);
     const shown = this.shownCallback(tenant);
-    const served = this.#callbackOf(login);
+    const served = segmentsOf(this.callbackBy(methodOf(login)));
     const before = shown.length - served.length;
     const isShown =
       before >= 0 && served.every((part, at) => part.includes(':') || isSame(part, shown[before + at]));
@@ -118,15 +118,14 @@ export class RouteAddresses {
     return segmentsOf(new URL(browserLoginOf(tenant).redirectUri).pathname);
   }
 
-  #callbackOf(login: BrowserLogin): readonly string[] {
-    const method = methodOf(login);
-    const known = this.#callbacks.get(method) ?? segmentsOf(this.callbackBy(method));
-    this.#callbacks.set(method, known);
-    return known;
-  }
-
   /** The path of the callback as the router serves it. `exclude` of a global prefix may name a method. */
   callbackBy(method: RequestMethod): string {
+    const path = this.#callbacks.get(method) ?? this.#findCallback(method);
+    this.#callbacks.set(method, path);
+    return path;
+  }
+
+  #findCallback(method: RequestMethod): string {
     const home = [...this.#parts.modules.values()].find(({ controllers }) =>
       [...controllers.keys()].some((one) => typeof one === 'function' && LOGIN_CONTROLLER in one),
     );
