@@ -21,8 +21,6 @@ import express from 'express';
 import helmet from 'helmet';
 import { map, type Observable } from 'rxjs';
 import {
-  AllowAnonymous,
-  CurrentExhibitor,
   ExhibitorCallbackGuard,
   ExhibitorError,
   ExhibitorExceptionFilter,
@@ -30,7 +28,6 @@ import {
   ExhibitorIdentityGuard,
   ExhibitorModule,
   isExhibitorError,
-  type Exhibitor,
   type ExhibitorIdentity,
   type ExhibitorModuleOptions,
   type HttpContext,
@@ -40,9 +37,9 @@ import { COOKIE_SECRET, setUser, startHost, type Host, type HostOptions } from '
 import { useClosing, useSandbox } from '../support/lifetimes.js';
 import { OperatorLines } from '../support/operator-lines.js';
 import { formFields, Visitor, type Reply } from '../support/visitor.js';
+import { open, PAGE, SiteController } from './people.js';
 import { bodyOf, idsOf } from './signed-in.js';
 
-const PAGE = { accept: 'text/html', 'sec-fetch-dest': 'document', 'sec-fetch-site': 'same-origin' };
 /** Of a form that the page of a provider posts. */
 const POSTED = { ...PAGE, 'sec-fetch-site': 'cross-site', origin: 'https://login.example.com' };
 
@@ -55,25 +52,7 @@ class StrictGuard extends ExhibitorIdentityGuard {
 }
 
 @Controller()
-class SiteController {
-  @Get()
-  @AllowAnonymous()
-  home(): string {
-    return 'home';
-  }
-
-  @Get('events/:eventId/booth')
-  @UseGuards(ExhibitorGuard)
-  booth(@CurrentExhibitor() { id }: Exhibitor): string {
-    return `booth ${String(id)}`;
-  }
-
-  @Get('profile')
-  @UseGuards(ExhibitorIdentityGuard)
-  profile(): string {
-    return 'profile';
-  }
-
+class HostSite extends SiteController {
   @Get('strict')
   @UseGuards(StrictGuard)
   strict(): void {}
@@ -174,7 +153,7 @@ async function start({
   ...others
 }: Given = {}): Promise<Host> {
   const host = await startHost({
-    controllers: [SiteController],
+    controllers: [HostSite],
     options: (_, url) => ({
       tenant: sandbox.tenantOptions('acme', { redirectUri: `${url}${callback}`, responseType }),
       secrets: [COOKIE_SECRET],
@@ -190,9 +169,6 @@ async function start({
   });
   return closing(host);
 }
-
-const open = (visitor: Visitor, url: string, headers: Record<string, string> = PAGE): Promise<Reply> =>
-  visitor.visit(url, { headers });
 
 /** Opens an address and follows each redirect; `at` may change the browser on the way. Answers the page and the paths. */
 async function browse(visitor: Visitor, url: string, at = (_path: string): void => undefined) {

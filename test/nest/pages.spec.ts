@@ -9,7 +9,6 @@ import {
   type INestApplication,
 } from '@nestjs/common';
 import {
-  AllowAnonymous,
   CurrentExhibitor,
   CurrentExhibitors,
   escapeHtml,
@@ -24,15 +23,9 @@ import { COOKIE_SECRET, startHost, type Host, type HostOptions } from '../suppor
 import { useClosing, useHost, useSandbox } from '../support/lifetimes.js';
 import { OperatorLines } from '../support/operator-lines.js';
 import { formFields, Visitor, type Reply } from '../support/visitor.js';
+import { open, PAGE, SiteController } from './people.js';
 import { bodyOf, idsOf } from './signed-in.js';
 
-/** What browsers send when a person opens an address, and for forms of a page of the host. */
-const PAGE = {
-  accept: 'text/html,application/xhtml+xml',
-  'sec-fetch-dest': 'document',
-  'sec-fetch-mode': 'navigate',
-  'sec-fetch-site': 'same-origin',
-};
 const SCRIPT = { accept: '*/*', 'sec-fetch-dest': 'empty', 'sec-fetch-mode': 'cors' };
 
 /** Of all people: hosts keep such errors in constants. */
@@ -53,19 +46,7 @@ class BrokenGuard extends ExhibitorIdentityGuard {
 }
 
 @Controller()
-class SiteController {
-  @Get()
-  @AllowAnonymous()
-  home(): string {
-    return 'home';
-  }
-
-  @Get('events/:eventId/booth')
-  @UseGuards(ExhibitorGuard)
-  booth(@CurrentExhibitor() { id }: Exhibitor): string {
-    return `booth ${String(id)}`;
-  }
-
+class BoothSite extends SiteController {
   @Post('events/:eventId/booth')
   @UseGuards(ExhibitorGuard)
   change(@CurrentExhibitor() { id }: Exhibitor): string {
@@ -76,12 +57,6 @@ class SiteController {
   @UseGuards(ExhibitorGuard)
   all(@CurrentExhibitors() exhibitors: Exhibitor[]): string {
     return `all ${exhibitors.length}`;
-  }
-
-  @Get('profile')
-  @UseGuards(ExhibitorIdentityGuard)
-  profile(): string {
-    return 'profile';
   }
 
   @Get('unguarded')
@@ -116,7 +91,7 @@ interface Given extends Partial<Omit<HostOptions, 'options'>> {
 
 const start = ({ routes = 'auth', callback = '/auth/callback', options, configure, ...others }: Given = {}) =>
   startHost({
-    controllers: [SiteController],
+    controllers: [BoothSite],
     options: (_, url) => ({
       tenant: sandbox.tenantOptions('acme', { redirectUri: `${url}${callback}` }),
       secrets: [COOKIE_SECRET],
@@ -130,9 +105,6 @@ const start = ({ routes = 'auth', callback = '/auth/callback', options, configur
       return configure?.(app);
     },
   });
-
-const open = (visitor: Visitor, url: string, headers: Record<string, string> = PAGE): Promise<Reply> =>
-  visitor.visit(url, { headers });
 
 /** Opens an address and follows each redirect, as a browser does. Answers the page, and the paths on the way. */
 async function browse(visitor: Visitor, url: string): Promise<Reply & { url: string; way: string[] }> {
