@@ -1,4 +1,5 @@
 /** What a browser says of the origin and the aim of a request: `Sec-Fetch-*` (W3C Fetch Metadata), in older ones `Origin`; `Sec-Purpose`. */
+import { parseUrl } from '../model/parse-url.js';
 import type { HttpContext } from './http-context.js';
 
 /**
@@ -36,7 +37,7 @@ export function isCrossSiteRequest(
 
 /** An http address as browsers read it: letter case, the default port and the spelling of an IPv6 address do not count. */
 function urlOf(address = ''): URL | undefined {
-  return /^https?:/i.test(address) && URL.canParse(address) ? new URL(address) : undefined;
+  return /^https?:/i.test(address) ? parseUrl(address) : undefined;
 }
 
 /** True where a person sees the reply, also in a frame: of any method. Browsers without Fetch Metadata are known by asking for HTML. */

@@ -2,7 +2,8 @@ import { createPublicKey, type KeyObject } from 'node:crypto';
 import type { JSONWebKeySet, JWK } from 'jose';
 import * as v from 'valibot';
 import { isRecord } from '../model/json-values.js';
-import { endpointUrl, ONE_PROBLEM, parsedBy, parseUrl } from './value-schemas.js';
+import { parseUrl } from '../model/parse-url.js';
+import { endpointUrl, ONE_PROBLEM, parsedBy } from './value-schemas.js';
 
 /** The parsed option `keys`: one PEM key, a key set, or the URL of a key set. */
 export type KeySource =

@@ -6,6 +6,7 @@ import * as v from 'valibot';
 import { ConfigurationError, type ConfigurationProblem } from '../errors/configuration.error.js';
 import { isLoopback } from '../model/loopback.js';
 import { untrustedText } from '../model/untrusted-text.js';
+import { parseUrl } from '../model/parse-url.js';
 import { LONGEST_TIMER } from '../call/clock.js';
 
 /** One line an option: the first check of a value that fails is the last. */
@@ -55,10 +56,6 @@ export function whole(minimum: number, maximum = Number.MAX_SAFE_INTEGER, unit?:
 }
 
 export const milliseconds = whole(1, LONGEST_TIMER, 'milliseconds');
-
-export function parseUrl(value: string): URL | undefined {
-  return URL.canParse(value) ? new URL(value) : undefined;
-}
 
 /**
  * Whether a tenant may use the origin of this URL.

@@ -1,3 +1,5 @@
+import { parseUrl } from '../model/parse-url.js';
+
 const MAX_RETURN_TO_BYTES = 512;
 const CONTROL_OR_BACKSLASH = /[\p{Cc}\\]/u;
 const ANY_ORIGIN = 'http://origin.invalid';
@@ -21,9 +23,10 @@ export function safeReturnTo(value: unknown): string | undefined {
  * that is no path of this origin: `/..//evil` becomes `//evil`.
  */
 export function normalizeReturnTo(returnTo: string): string | undefined {
-  if (!URL.canParse(returnTo, ANY_ORIGIN)) {
+  const url = parseUrl(returnTo, ANY_ORIGIN);
+  if (url === undefined) {
     return undefined;
   }
-  const { origin, pathname, search, hash } = new URL(returnTo, ANY_ORIGIN);
+  const { origin, pathname, search, hash } = url;
   return origin === ANY_ORIGIN && !pathname.startsWith('//') ? `${pathname}${search}${hash}` : undefined;
 }

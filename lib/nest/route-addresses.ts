@@ -7,6 +7,7 @@ import type { HttpContext } from '../browser/http-context.js';
 import type { CheckedOptions } from '../config/check-options.js';
 import { browserLoginOf, type BrowserLogin, type Tenant } from '../config/tenant.js';
 import { safeReturnTo } from '../login/return-to.js';
+import { parseUrl } from '../model/parse-url.js';
 import { NestParts } from './nest-parts.service.js';
 import { ROUTE_SETTINGS, type RouteSettings } from './route-settings.js';
 
@@ -78,8 +79,8 @@ export class RouteAddresses {
       return undefined;
     }
     const own = new URL(routes.origin);
-    const asked = `${own.protocol}//${http.authority}`;
-    if (!URL.canParse(asked) || new URL(asked).host === own.host) {
+    const asked = parseUrl(`${own.protocol}//${http.authority}`);
+    if (asked === undefined || asked.host === own.host) {
       return undefined;
     }
     return `${own.origin}${routes.urlOf('login', { ...Object.fromEntries(searchParams), [MOVED]: '1' })}`;

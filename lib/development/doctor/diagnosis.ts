@@ -5,6 +5,7 @@ import type { AxiosInstance } from 'axios';
 import { Agent, request } from 'undici';
 import { ExhibitorModule } from '../../exhibitor.module.js';
 import { checkLookupFilter } from '../../exhibitors/call-options.schema.js';
+import { parseUrl } from '../../model/parse-url.js';
 import { hideSecrets } from '../../model/untrusted-text.js';
 import { PUBLISHED_TYPES } from '../../oidc/openid-provider.service.js';
 import { CHECKED_OPTIONS, checkOptions, SINGLE_TENANT } from '../../config/check-options.js';
@@ -61,7 +62,7 @@ export class Diagnosis {
   /** The reply to a GET whose status, headers or page the services do not show. Equal ones are sent once. */
   probe(url: string, headers: Readonly<Record<string, string>> = {}): Promise<Probed> {
     // An issuer need not be a URL.
-    this.seen.address = URL.canParse(url) ? shownUrl(url) : url;
+    this.seen.address = parseUrl(url) === undefined ? url : shownUrl(url);
     return (this.#probes[JSON.stringify([url, headers])] ??= this.#send(url, headers));
   }
 

@@ -5,7 +5,8 @@ import { described } from '../../config/problems/claim-text.js';
 import { keySetOf } from '../../oidc/key-set.js';
 import { metadataUrl, OpenIdProvider } from '../../oidc/openid-provider.service.js';
 import { unverified } from '../../oidc/verify-signature.js';
-import { isAllowedUrl, parseUrl } from '../../config/value-schemas.js';
+import { parseUrl } from '../../model/parse-url.js';
+import { isAllowedUrl } from '../../config/value-schemas.js';
 import { browserLoginOf, loginOf } from '../../config/tenant.js';
 import type { Deadline } from '../../call/deadline.js';
 import { prove, Unproved, type Diagnosis, type Probed } from './diagnosis.js';
@@ -65,7 +66,7 @@ export async function publishedKey(diagnosis: Diagnosis, deadline: Deadline): Pr
   diagnosis.needs('metadata');
   const url = described((await diagnosis.probe(metadataUrl(issuer))).json['jwks_uri']);
   const isAllowed = isAllowedUrl(url, tenant.key, options.settings.allowedOrigins);
-  prove(isAllowed && URL.canParse(url), 'the provider publishes no keys to compare with');
+  prove(isAllowed && parseUrl(url) !== undefined, 'the provider publishes no keys to compare with');
   const { json, message } = await diagnosis.probe(url);
   const published = await keySetOf(json);
   prove(published !== undefined, `no keys of the provider to compare with: ${diagnosis.shown(message)}`);
@@ -86,7 +87,7 @@ export async function authorize(diagnosis: Diagnosis, deadline: Deadline): Promi
   address.searchParams.delete('response_mode');
   const reply = await diagnosis.probe(address.href, { accept: 'text/html' });
   const { location = '' } = reply.headers;
-  const target = location !== '' && URL.canParse(location, url) ? new URL(location, url) : undefined;
+  const target = location === '' ? undefined : parseUrl(location, url);
   const callback = new URL(login.redirectUri);
   if (target?.origin === callback.origin && target.pathname === callback.pathname) {
     return answer(diagnosis, new URLSearchParams(`${target.search}&${target.hash.slice(1)}`));

@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
 import { constants } from 'node:os';
 import { parseArgs } from 'node:util';
+import { parseUrl } from '../../model/parse-url.js';
 import { ExhibitorSandbox } from './exhibitor-sandbox.js';
 import { parseSeed } from './seed/seed.js';
 
@@ -52,7 +53,7 @@ export async function run(args: string[]): Promise<number> {
   }
   const { seed: seedFile, 'write-env': envFile, 'redirect-uri': given } = values;
   const redirectUris = given ?? REDIRECT_URIS;
-  const wrong = redirectUris.find((uri) => !URL.canParse(uri) || !/^https?:[^#]+$/.test(uri));
+  const wrong = redirectUris.find((uri) => parseUrl(uri) === undefined || !/^https?:[^#]+$/.test(uri));
   if (wrong !== undefined) {
     throw new Error(`--redirect-uri must be an http or https URL without a fragment, not "${wrong}"`);
   }

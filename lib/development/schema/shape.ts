@@ -1,4 +1,5 @@
 import { isRecord } from '../../model/json-values.js';
+import { parseUrl } from '../../model/parse-url.js';
 
 /** What JSON values look like. Of the values themselves only those are kept that may identify a record, and none is shown. */
 
@@ -44,7 +45,7 @@ const FORMATS: Record<Format, (text: string) => boolean> = {
   'date-time': (text) => DATE_TIME.test(text) && isDay(text.slice(0, 10)),
   date: (text) => /^\d{4}-\d\d-\d\d$/.test(text) && isDay(text),
   uuid: (text) => UUID.test(text),
-  url: (text) => /^https?:\/\/\S+$/.test(text) && URL.canParse(text),
+  url: (text) => /^https?:\/\/\S+$/.test(text) && parseUrl(text) !== undefined,
   email: (text) => EMAIL.test(text),
 };
 

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type * as OidcProvider from 'oidc-provider';
 import { isLoopback } from '../../../model/loopback.js';
+import { parseUrl } from '../../../model/parse-url.js';
 import { extraTokenClaims, PORTAL_APP, resourceIndicators } from './api-access.js';
 import { createGrant, extendSessions, loginPageUrl } from './login.js';
 import { PAGE_HEADERS, renderLogoutPage, renderNotice } from './login-page.js';
@@ -124,10 +125,11 @@ function clientsOf(tenant: SeedTenant): OidcProvider.ClientMetadata[] {
 
 /** Whether a URL is plain http on loopback, without credentials and fragment. Any port and path is accepted. */
 export function isLoopbackUrl(url: string): boolean {
-  if (!URL.canParse(url)) {
+  const parsed = parseUrl(url);
+  if (parsed === undefined) {
     return false;
   }
-  const { protocol, hostname, username, password, hash } = new URL(url);
+  const { protocol, hostname, username, password, hash } = parsed;
   return protocol === 'http:' && isLoopback(hostname) && `${username}${password}${hash}` === '';
 }
 
@@ -161,7 +163,7 @@ function extendClients(provider: Provider, state: SandboxState): void {
   prototype.redirectUriAllowed = (uri) => redirectUris?.includes(uri) ?? isLoopbackUrl(uri);
   const origins = redirectUris?.map((uri) => new URL(uri).origin);
   prototype.postLogoutRedirectUriAllowed = (uri) =>
-    isLoopbackUrl(uri) || (URL.canParse(uri) && origins?.includes(new URL(uri).origin) === true);
+    isLoopbackUrl(uri) || origins?.includes(parseUrl(uri)?.origin ?? '') === true;
   Object.defineProperty(prototype, 'backchannelLogoutUri', {
     get(this: { clientId: string }) {
       return state.logoutUris.get(tenantOfClient(state.seed, this.clientId)?.key ?? '');
