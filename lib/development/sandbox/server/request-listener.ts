@@ -1,5 +1,6 @@
 import { IncomingMessage, type RequestListener, type ServerResponse } from 'node:http';
 import { isLoopback } from '../../../model/loopback.js';
+import { parseUrl } from '../../../model/parse-url.js';
 import { handleConsole, isConsole } from '../console.js';
 import { sendFault } from '../faults.js';
 import type { Provider } from '../provider/identity-provider.js';
@@ -76,7 +77,7 @@ async function readBody(request: IncomingMessage): Promise<Buffer | undefined> {
  * name of its own (DNS rebinding), which `Host` shows.
  */
 function isForSandbox({ headers: { host = '' } }: IncomingMessage): boolean {
-  return URL.canParse(`http://${host}`) && isLoopback(new URL(`http://${host}`).hostname);
+  return isLoopback(parseUrl(`http://${host}`)?.hostname ?? '');
 }
 
 // A bug in the sandbox, a fault that cannot be sent, or a client that left, must not end the test process.
