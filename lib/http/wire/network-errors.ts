@@ -45,7 +45,7 @@ export class NetworkErrors {
     }
     const message = 'the service could not be reached';
     const host = isRecord(error) ? this.#unconnected.get(error) : undefined;
-    const code = localCode(errorCode(error));
+    const code = localCode(error);
     if (host === undefined && RESET.has(code)) {
       // A proxy without TLS behind it: it or the service.
       const isProxied = origin?.startsWith('http:') === true;
@@ -99,13 +99,14 @@ function behind(target: URL, error: unknown, code: string, host?: string): Reaso
   return { errorCode: code, suspect: isOfProxy ? 'dispatcher' : 'either' };
 }
 
-/** Without a file descriptor, look-ups of names end as those of unknown names (measured, glibc). */
-function localCode(code: string): string {
-  if (code === 'ENOTFOUND' || code === 'EAI_AGAIN') {
+/** Without a file descriptor, look-ups of names end as those of unknown names, or with EINVAL (measured, glibc). */
+function localCode(error: unknown): string {
+  const code = errorCode(error);
+  if (isRecord(error) && error['syscall'] === 'getaddrinfo') {
     try {
       closeSync(openSync(devNull, 'r'));
-    } catch (error) {
-      return errorCode(error) === 'EMFILE' ? 'EMFILE' : code;
+    } catch (opening) {
+      return errorCode(opening) === 'EMFILE' ? 'EMFILE' : code;
     }
   }
   return code;
