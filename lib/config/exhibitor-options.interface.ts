@@ -30,12 +30,17 @@ type TenantsOption =
 export type ExhibitorModuleOptions<T = Exhibitor> = TenantsOption & CommonOptions<T>;
 
 interface CommonOptions<T> {
-  /**
-   * Cache of the tenants of a source: `ttl` in ms (default 60 000), `max` entries (default 10 000). While the source throws or
-   * does not answer, the last good options of a tenant are used for another `staleIfError` ms (default 3 600 000; 0: never).
-   */
+  /** Cache of the tenants of a source, in this process. */
   tenantCache?:
-    { ttl?: number | undefined; max?: number | undefined; staleIfError?: number | undefined } | undefined;
+    | {
+        /** How long the options of a tenant are used before they are read again, in ms. Default 60 000. */
+        ttl?: number | undefined;
+        /** Tenants that are kept. What was used least recently goes, with its tokens and lookups. Default 10 000. */
+        max?: number | undefined;
+        /** How much longer the last good options are used while the source throws or is late, in ms. Default 3 600 000; 0: not at all. */
+        staleIfError?: number | undefined;
+      }
+    | undefined;
   /** Key of the tenant of a request. Default: the only tenant, else that of the identity. Required for login routes with several tenants. */
   resolveTenant?:
     ((request: ExhibitorRequest, context: ExecutionContext) => MaybeAsync<string | undefined>) | undefined;
@@ -56,22 +61,29 @@ interface CommonOptions<T> {
    */
   secrets?: string[] | undefined;
   /**
-   * How the names of our cookies begin: `name` (default `exhibitor`), a letter and up to 31 more letters, digits, `-` and `_`.
-   * Services of one host name set different ones. Lifetimes in ms, 400 days at most: `loginTtl` (default 3 600 000) and `identityTtl`
-   * (default 28 800 000). `sameSite` of the identity cookie, default `lax`; with `none` the login cookie has it too. Where
-   * `absoluteTtl` (ms, default `identityTtl`) is longer than `identityTtl`, a guarded request seals the identity anew once half of
-   * `identityTtl` has passed, until `absoluteTtl` after the login. With `session: 'host'` the identity ends then, and the host's
-   * session decides how long it lasts without a request.
+   * Names and lifetimes of our cookies. A lifetime is 400 days at most.
    *
    * @example
    * cookies: { identityTtl: 1_800_000, absoluteTtl: 43_200_000 }, // 30 minutes without a request, 12 hours at most
    */
   cookies?:
     | {
+        /**
+         * How the names of our cookies begin: a letter and up to 31 more letters, digits, `-` and `_`. Default `exhibitor`. Services of
+         * one host name set different ones.
+         */
         name?: string | undefined;
+        /** How long a login that was started may take, in ms. Default 3 600 000. */
         loginTtl?: number | undefined;
+        /** How long a user stays logged in without a guarded request, in ms. Default 28 800 000. */
         identityTtl?: number | undefined;
+        /**
+         * How long a user stays logged in at most, in ms; not less than `identityTtl`, which is the default. Where it is longer, a guarded
+         * request seals the identity anew once half of `identityTtl` has passed. With `session: 'host'` the identity ends then, and the
+         * host's session decides how long it lasts without a request.
+         */
         absoluteTtl?: number | undefined;
+        /** Of the cookies of an identity; with `none` the login cookie has it too, and `redirectUri` must be https. Default `lax`. */
         sameSite?: 'lax' | 'none' | undefined;
       }
     | undefined;
@@ -123,30 +135,43 @@ interface CommonOptions<T> {
    * trustedOrigins: ['https://app.example.com'], // the API is on https://api.example.com
    */
   trustedOrigins?: string[] | undefined;
-  /**
-   * Cache of lookups in this process, or `false`: `ttl` in ms (default 60 000), `max` entries (default 10 000), `maxBytes` of the
-   * replies (default 64 MiB). What is full loses its least recently used answer. While the service fails, an answer is used for
-   * another `staleIfError` ms (default 0). A full queue or a short deadline of ours is no failure of the service.
-   */
+  /** Cache of lookups in this process, or `false`. What is full loses its least recently used answer. */
   lookupCache?:
     | {
+        /** How long an answer is used, in ms. Default 60 000. */
         ttl?: number | undefined;
+        /** Answers that are kept. Default 10 000. */
         max?: number | undefined;
+        /** Bytes of the replies that are kept. Default 67 108 864 (64 MiB). */
         maxBytes?: number | undefined;
+        /**
+         * How much longer an answer is used while the service fails, in ms, a day at most. Default 0: not at all. A full queue or a short
+         * deadline of ours is no failure of the service.
+         */
         staleIfError?: number | undefined;
       }
     | false
     | undefined;
   /**
-   * Whether logins have ended. `ttl` in ms (default 1 000): with a `store`, how long a process remembers that a login has not ended. A
-   * logout at another process takes effect within that time, one at the process itself at once. 0 asks the store at each request. A
-   * failure of the store is not remembered. `provider` (default false): logouts at the provider are looked for, and `ExhibitorLogins`
-   * can end the logins of a user; `true` in every application that accepts these identities.
+   * How it is found out that a login has ended.
    *
    * @example
    * logoutCheck: { provider: true } // with ExhibitorBackChannelLogoutGuard
    */
-  logoutCheck?: { ttl?: number | undefined; provider?: boolean | undefined } | undefined;
+  logoutCheck?:
+    | {
+        /**
+         * With a `store`, how long a process remembers that a login has not ended, in ms. Default 1 000. A logout at another process takes
+         * effect within that time, one at the process itself at once. 0 asks the store at each request. A failure is not remembered.
+         */
+        ttl?: number | undefined;
+        /**
+         * Logouts at the provider are looked for, and `ExhibitorLogins` can end the logins of a user. Default false; `true` in every
+         * application that accepts these identities.
+         */
+        provider?: boolean | undefined;
+      }
+    | undefined;
   /** Shares access tokens, used login states and ended logins between processes. Default: none is shared. */
   store?: SharedStore | undefined;
   /**

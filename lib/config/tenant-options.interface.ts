@@ -128,6 +128,7 @@ export interface ProviderOptions {
 
 /** User login in the browser with OpenID Connect. */
 export interface LoginOptions extends ProviderOptions {
+  /** Client id of the login, registered at the provider. */
   clientId: string;
   /**
    * A function reads it for each login, and once more after `invalid_client` or `unauthorized_client`. Without a secret and a
@@ -140,7 +141,15 @@ export interface LoginOptions extends ProviderOptions {
    * Expected audience. Default `clientId`. Audiences may differ by token type: then `idToken` and `accessToken`,
    * the latter for `session: 'bearer'` and {@link TokenValidator}.
    */
-  audience?: string | { idToken?: string | undefined; accessToken?: string | undefined } | undefined;
+  audience?:
+    | string
+    | {
+        /** `aud` of ID tokens. Default `clientId`. */
+        idToken?: string | undefined;
+        /** `aud` of access tokens. Without it none is accepted. */
+        accessToken?: string | undefined;
+      }
+    | undefined;
   /** Default `['openid', 'profile']`. `openid` is always sent. */
   scope?: string[] | undefined;
   /** Default and recommended: `code`. The response of the hybrid types is a `form_post`. */
@@ -173,7 +182,10 @@ export interface LoginOptions extends ProviderOptions {
 /** For `session: 'bearer'` only: the host has no login, and requests carry the user's access token. */
 export interface BearerLoginOptions extends ProviderOptions {
   /** `aud` of the access tokens. Required, so that no other token of the provider is accepted. */
-  audience: { accessToken: string };
+  audience: {
+    /** `aud` of access tokens. */
+    accessToken: string;
+  };
   /** Clients whose tokens are allowed: their `azp`, else `client_id`, `cid`, `appid`. */
   authorizedParties: string[];
 }
@@ -221,4 +233,4 @@ export interface ModuleHttpOptions extends HttpOptions {
 export type HttpSettings = Required<Omit<HttpOptions, 'dispatcher'>> & Pick<HttpOptions, 'dispatcher'>;
 
 /** {@link ModuleHttpOptions} with its defaults. */
-export type ModuleHttpSettings = HttpSettings & { maxConnections: number };
+export type ModuleHttpSettings = HttpSettings & Required<Pick<ModuleHttpOptions, 'maxConnections'>>;

@@ -33,7 +33,14 @@ export interface StreamOptions extends CallOptions {
    * has another size, the reading fails with `pagination_drift` at its first page, also with `onDrift: 'ignore'`: read the
    * event again from page 1. Default: any size.
    */
-  expect?: { totalCount: number; itemsPerPage?: number | undefined } | undefined;
+  expect?:
+    | {
+        /** Exhibitors of the event. */
+        totalCount: number;
+        /** Exhibitors per page. Default: any number. */
+        itemsPerPage?: number | undefined;
+      }
+    | undefined;
   /** Completes after this many pages. Default: all. */
   maxPages?: number | undefined;
   /** Pages fetched ahead of the one being read, 1–16. Default 4. */
@@ -66,6 +73,7 @@ export interface LookupOptions extends CallOptions {
 export interface LookupFilter {
   /** Key of the tenant. */
   tenant?: string | undefined;
+  /** Id of the event. */
   eventId?: string | undefined;
   /** Exactly as it was looked up, byte for byte. */
   contactEmail?: string | undefined;

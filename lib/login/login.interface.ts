@@ -18,6 +18,7 @@ export interface LoginParameters {
 export interface StartedLogin {
   /** Key of the tenant. */
   tenant: string;
+  /** The event that the login was started for. */
   eventId?: string;
   /** A path of this origin, percent-encoded. */
   returnTo?: string;

@@ -25,8 +25,11 @@ export type Exhibitor = ExhibitorRegister extends { exhibitor: infer Registered 
  * it. A guard of the host may set another one: the decorators read it instead.
  */
 export interface ExhibitorContext {
+  /** The user. */
   identity: ExhibitorIdentity;
+  /** Key of the tenant. */
   tenant: string;
+  /** Id of the event. */
   eventId: string;
   /** The user's exhibitors at this event. */
   exhibitors: readonly unknown[];

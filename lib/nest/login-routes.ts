@@ -54,10 +54,13 @@ export interface LoginRoutes {
   /** Subclasses of the guards. They may inject what global modules export, and the `imports` of `forRootAsync`. */
   guards?:
     | {
+        /** Of `GET <path>/login`. Default {@link ExhibitorLoginGuard}. */
         login?: Type<ExhibitorLoginGuard> | undefined;
+        /** Of `GET` and `POST <path>/callback`. Default {@link ExhibitorCallbackGuard}. */
         callback?: Type<ExhibitorCallbackGuard> | undefined;
-        /** Of the routes `choose`. */
+        /** Of `GET` and `POST <path>/choose`. Default {@link ExhibitorGuard}. */
         choose?: Type<ExhibitorGuard> | undefined;
+        /** Of `POST <path>/logout`. Default {@link ExhibitorLogoutGuard}. */
         logout?: Type<ExhibitorLogoutGuard> | undefined;
       }
     | undefined;

@@ -4,6 +4,7 @@ import type { LoginFailureReason } from '../errors/login-failed.error.js';
 
 /** A form of a page, sent by POST. */
 export interface PageForm {
+  /** Address that the form is sent to. */
   action: string;
   /** Hidden fields, by name. */
   fields: Record<string, string>;
@@ -18,21 +19,30 @@ export interface PageView {
   kind: 'failed' | 'choose';
   /** HTTP status of the reply. */
   status: number;
+  /** Why a person was refused; of `choose`, `exhibitor_not_selected`. */
   code: ExhibitorErrorCode;
   /** With `login_failed`, where it is known. */
   reason?: LoginFailureReason;
-  /** Heading, and a sentence below it: in English, and the same for the same `code`, `reason` and `status`. */
+  /** Heading: in English, and the same for the same `code`, `reason` and `status`. */
   title: string;
+  /** A sentence below the heading, likewise. */
   text: string;
   /** Starts a login for the event and the page that this is about. */
   loginUrl?: string;
   /** The same, and the provider asks who logs in. Offer it first. */
   accountUrl?: string;
+  /** Logs out. It has no button: add one. */
   logout?: PageForm;
   /** A page of the host. */
   homeUrl: string;
-  /** With `choose`: what is sent as the field `exhibitorId` of {@link form}, and what a person reads. */
-  exhibitors?: { id: string; label: string }[];
+  /** With `choose`: the exhibitors of the user. */
+  exhibitors?: {
+    /** Sent as the field `exhibitorId` of {@link form}. */
+    id: string;
+    /** What a person reads. */
+    label: string;
+  }[];
+  /** With `choose`: keeps the choice. */
   form?: PageForm;
 }
 

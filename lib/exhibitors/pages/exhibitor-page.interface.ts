@@ -14,6 +14,7 @@ export interface PaginationMetadata {
 
 /** One page of the exhibitors of an event, as on the wire. Additional members are kept. */
 export interface ExhibitorPage<T> {
+  /** Which page this is, and of how many. */
   paginationMetadata: PaginationMetadata;
   /** Exhibitors of this page; with an `exhibitorSchema`, its output. */
   data: T[];
@@ -21,7 +22,9 @@ export interface ExhibitorPage<T> {
 
 /** All exhibitors of an event, read while the event did not change. */
 export interface ExhibitorSnapshot<T> {
+  /** In the order of the service. */
   exhibitors: T[];
+  /** Number of them. */
   totalCount: number;
   /** Start of the successful reading. */
   takenAt: Date;
