@@ -116,6 +116,9 @@ function adviceOn(options: readonly string[]): string {
   if (options.includes('login.clockTolerance')) {
     return 'Set the clock of this host (NTP) rather than the option.';
   }
+  if (options.every((option) => option.startsWith('secrets'))) {
+    return 'It is your own, and no value of onboarding: openssl rand -base64 32.';
+  }
   const isOfProvider = options.every((option) => /^(?:login|endpoints)\./.test(option));
   const whom = isOfProvider ? 'the administrator of the identity provider' : "the service's onboarding";
   return `Is it as onboarding says? Ask ${whom}.`;

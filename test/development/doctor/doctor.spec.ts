@@ -421,7 +421,9 @@ describe('the command', () => {
           process.env[`ACME_${own}`] = own === name ? value : right;
         }
         expect(await run(['--env', 'ACME_'])).toBe(1);
-        expect(wrong()).toEqual([expect.stringContaining(option)]);
+        const [line, ...others] = wrong();
+        expect([line, others]).toEqual([expect.stringContaining(option), []]);
+        expect(line?.includes('as onboarding says')).toBe(name !== 'COOKIE_SECRET');
       }
     } finally {
       process.env = before;
