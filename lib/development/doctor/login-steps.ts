@@ -7,11 +7,13 @@ import { metadataUrl, OpenIdProvider } from '../../oidc/openid-provider.service.
 import { unverified } from '../../oidc/verify-signature.js';
 import { parseUrl } from '../../model/parse-url.js';
 import { isAllowedUrl } from '../../config/value-schemas.js';
-import { browserLoginOf, loginOf } from '../../config/tenant.js';
+import { browserLoginOf, loginOf, Tenant } from '../../config/tenant.js';
+import { refusesSecret } from '../../tokens/client-authentication.js';
 import type { Deadline } from '../../call/deadline.js';
 import { prove, Unproved, type Diagnosis, type Probed } from './diagnosis.js';
 
-const NO_CODE = 'nestjs-exhibitor-doctor-asks-whether-you-know-this-client';
+/** A code, and a secret. */
+const MADE_UP = 'nestjs-exhibitor-doctor-asks-whether-you-know-this-client';
 
 /** How a provider says that it has no such issuer. Keycloak: `Realm does not exist`; Entra ID: `Tenant 'x' not found`. */
 const NO_SUCH_ISSUER = /(?:realm|tenant|issuer)\b.{0,80}\b(?:not|unknown|invalid)/i;
@@ -112,21 +114,33 @@ async function refused(
   const refusesClient = !refusesRedirect && REFUSES_CLIENT.test(reply.text);
   prove(!refusesClient, message, 'login.clientId');
   // The id of another client has neither this redirectUri nor this secret. Its own secret proves the id.
-  const known = await loginClient(diagnosis, deadline).then(
-    () => true,
-    (error: unknown) => (isClientRefusal(error) ? false : refusesRedirect),
-  );
+  const accepts = await acceptsClient(diagnosis, tenant, deadline);
+  // Keycloak accepts any secret of a public client.
+  const acceptsAny = accepts === true && (await acceptsClient(diagnosis, withMadeUpSecret(tenant), deadline));
+  const known = accepts === undefined ? refusesRedirect : accepts && acceptsAny !== true;
   if (known) {
     proved.add('login.clientId');
   }
-  const note =
-    known || !refusesRedirect ? '' : '. It is known, but refuses the secret too: is it another client?';
+  const doubt = acceptsAny === true ? 'any secret is accepted' : 'the secret is refused too';
+  const note = known || !refusesRedirect ? '' : `. It is known, but ${doubt}: it may be another client`;
   throw new Unproved(`${message}${note}`, ['login.clientId', 'login.redirectUri']);
 }
 
-/** The token endpoint refuses the client: its id, or its secret. Keycloak says `unauthorized_client` of a wrong secret. */
-function isClientRefusal(error: unknown): boolean {
-  return ['invalid_client', 'unauthorized_client'].includes(Object(error)['oauthError']);
+/** Whether the token endpoint accepts the login client. `undefined` where its reply tells nothing of the client. */
+function acceptsClient(
+  diagnosis: Diagnosis,
+  tenant: Tenant,
+  deadline: Deadline,
+): Promise<boolean | undefined> {
+  return redeem(diagnosis, tenant, deadline).then(
+    () => true,
+    (error: unknown) => (refusesSecret(Object(error)['oauthError']) ? false : undefined),
+  );
+}
+
+function withMadeUpSecret(tenant: Tenant): Tenant {
+  const login = { ...loginOf(tenant), clientSecret: MADE_UP, clientAuth: 'post' as const };
+  return new Tenant(tenant.key, { ...tenant.settings, login }, tenant.http, tenant.stateKey);
 }
 
 /** The parameters that the provider sends to `redirectUri`. */
@@ -145,16 +159,20 @@ function answer(diagnosis: Diagnosis, response: URLSearchParams): string {
 
 /** A provider refuses a wrong client before it looks at the code (RFC 6749 §5.2), so that any code will do. */
 export async function loginClient(diagnosis: Diagnosis, deadline: Deadline): Promise<string> {
-  const { tenant, context, seen } = diagnosis;
+  const { tenant, seen } = diagnosis;
+  await redeem(diagnosis, tenant, deadline);
+  return `${seen.address} accepts the login client`;
+}
+
+async function redeem(diagnosis: Diagnosis, tenant: Tenant, deadline: Deadline): Promise<void> {
   const { verifier } = startLogin(diagnosis, 'token');
   try {
-    await context.get(CodeExchange).redeem(tenant, { code: NO_CODE, verifier }, deadline);
+    await diagnosis.context.get(CodeExchange).redeem(tenant, { code: MADE_UP, verifier }, deadline);
   } catch (error) {
     if (Object(error)['oauthError'] !== 'invalid_grant') {
       throw error;
     }
   }
-  return `${seen.address} accepts the login client`;
 }
 
 /** A login that uses this endpoint. If the metadata is that of another issuer, its endpoints say nothing of this client. */

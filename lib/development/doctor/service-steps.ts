@@ -3,6 +3,7 @@ import { listPath } from '../../exhibitors/pages/exhibitor-pages.service.js';
 import { parsePage } from '../../exhibitors/parse-replies.js';
 import { metadataUrl } from '../../oidc/openid-provider.service.js';
 import { unverified } from '../../oidc/verify-signature.js';
+import { shownUrl } from '../../config/problems/address-problems.js';
 import { bootAdvice } from '../../config/problems/boot-advice.js';
 import type { Deadline } from '../../call/deadline.js';
 import { Tenant } from '../../config/tenant.js';
@@ -66,7 +67,7 @@ export async function apiClient(diagnosis: Diagnosis, deadline: Deadline): Promi
   const { accessToken } = await context.get(TokenService).tokenFor(tenant, deadline);
   diagnosis.accessToken = accessToken;
   proved.add('endpoints.token');
-  return `${seen.address} accepts the API client`;
+  return `${shownUrl(tenant.tokenUrl)} accepts the API client`;
 }
 
 export async function access(diagnosis: Diagnosis, deadline: Deadline): Promise<string> {
@@ -75,7 +76,7 @@ export async function access(diagnosis: Diagnosis, deadline: Deadline): Promise<
   const reply = await read(diagnosis, baseUrl);
   const { status } = reply;
   if (status === 401 || status === 403) {
-    throw new Unproved(reply.message, await refusedOptions(diagnosis, reply, deadline));
+    throw await refusedToken(diagnosis, reply, deadline);
   }
 
   // A service that refuses requests without a token has accepted this one if it answers anything else than a refusal.
@@ -85,45 +86,47 @@ export async function access(diagnosis: Diagnosis, deadline: Deadline): Promise<
 }
 
 /** The options that a 401 or 403 to a new token may mean (RFC 6750 §3.1). Of a scope that was not granted, only a JWT tells. */
-async function refusedOptions(
+async function refusedToken(
   diagnosis: Diagnosis,
-  { status, headers }: Probed,
+  { status, headers, message }: Probed,
   deadline: Deadline,
-): Promise<string[]> {
+): Promise<Unproved> {
   const { tenant, accessToken } = diagnosis;
-  if (await isServedWithUsualScope(diagnosis, deadline)) {
-    return ['scope'];
+  const scope = tenant.settings.scope ?? USUAL_SCOPE;
+  const usual =
+    tenant.settings.scope === USUAL_SCOPE ? status : await statusWithUsualScope(diagnosis, deadline);
+  const challenge = String(headers['www-authenticate']);
+  if (![0, 401, 403].includes(usual) || challenge.includes('insufficient_scope')) {
+    return new Unproved(message, ['scope']);
   }
   const claims = unverified(accessToken, 'claims');
-  const challenge = String(headers['www-authenticate']);
-  const scope = tenant.settings.scope ?? USUAL_SCOPE;
   const granted = [claims['scope']].flat().join(' ').split(' ');
   const lacksScope = scope !== USUAL_SCOPE && !scope.split(' ').every((word) => granted.includes(word));
-  if (challenge.includes('insufficient_scope') || (status === 401 && lacksScope && 'iss' in claims)) {
-    return ['scope'];
+  if (status === 401 && lacksScope && 'iss' in claims) {
+    return new Unproved(message, ['scope']);
   }
-  if (status === 403) {
-    return ['tenantId'];
-  }
-  const tenantId = challenge.includes('invalid_token') ? [] : ['tenantId'];
-  return [...(lacksScope ? ['scope'] : []), ...tenantId, 'baseUrl', 'authUrl'];
+  const isOfTenant = status === 403 || !challenge.includes('invalid_token');
+  // Without a token of the usual scope, nothing tells whether `scope: null` is wrong.
+  const isUntried = tenant.settings.scope === null && usual === 0 && !granted.includes(USUAL_SCOPE);
+  const note = isUntried ? `. The provider grants no '${USUAL_SCOPE}', for which the service may look` : '';
+  return new Unproved(message + note, [
+    ...(lacksScope || isUntried ? ['scope'] : []),
+    ...(isOfTenant ? ['tenantId'] : []),
+    ...(status === 403 ? [] : ['baseUrl', 'authUrl']),
+  ]);
 }
 
-/** Whether the service serves a token with the scope of the specification, where the options ask for another one, or for none. */
-async function isServedWithUsualScope(diagnosis: Diagnosis, deadline: Deadline): Promise<boolean> {
+/** What the service answers to a token with the scope of the specification. 0 where the provider grants none. */
+async function statusWithUsualScope(diagnosis: Diagnosis, deadline: Deadline): Promise<number> {
   const { tenant, context } = diagnosis;
-  if (tenant.settings.scope === USUAL_SCOPE) {
-    return false;
-  }
   const usual = new Tenant(tenant.key, { ...tenant.settings, scope: USUAL_SCOPE }, tenant.http);
   const { seen } = diagnosis;
   const before = { ...seen };
   try {
     const { accessToken } = await context.get(TokenService).tokenFor(usual, deadline);
-    const { status } = await read(diagnosis, tenant.baseUrl, accessToken);
-    return status > 0 && status !== 401 && status !== 403;
+    return (await read(diagnosis, tenant.baseUrl, accessToken)).status;
   } catch {
-    return false;
+    return 0;
   } finally {
     Object.assign(seen, before);
   }

@@ -17,6 +17,8 @@ const SECRETS: Readonly<Record<string, string>> = {
   /** Of another application. */
   shop: 'secret-of-the-shop',
 };
+/** Of an application in browsers. Keycloak accepts any secret of it. */
+const PUBLIC = 'spa';
 const REDIRECT = 'http://127.0.0.1:3000/auth/callback';
 const REALMS: Readonly<Record<string, keyof typeof KEYS>> = { acme: 'rs256', other: 'attacker' };
 
@@ -33,6 +35,8 @@ const usual = {
   lookup: 200,
   /** The service looks for `idp_api` in the token, and answers 401 or 403 without it. */
   scoped: 0,
+  /** Those that the provider knows. */
+  scopes: ['idp_api', 'profile'],
   date: (now: Date): Date | undefined => now,
   /** In seconds. */
   issuedBefore: 0,
@@ -80,7 +84,7 @@ function realm(url: URL, form: URLSearchParams): Answer {
     case 'protocol/openid-connect/certs':
       return [200, { keys: [{ ...KEYS[key].publicKey.export({ format: 'jwk' }), kid: key, use: 'sig' }] }];
     case 'protocol/openid-connect/auth':
-      if (clients[url.searchParams.get('client_id') ?? ''] === undefined) {
+      if (![...Object.keys(clients), PUBLIC].includes(url.searchParams.get('client_id') ?? '')) {
         return [400, '<p>Client not found.</p>'];
       }
       return url.searchParams.get('redirect_uri') === REDIRECT && url.searchParams.get('client_id') === 'web'
@@ -94,9 +98,10 @@ function realm(url: URL, form: URLSearchParams): Answer {
 }
 
 function token(issuer: string, clients: Readonly<Record<string, string>>, form: URLSearchParams): Answer {
-  const secret = clients[form.get('client_id') ?? ''];
+  const secret =
+    form.get('client_id') === PUBLIC ? form.get('client_secret') : clients[form.get('client_id') ?? ''];
   const description = 'Invalid client or Invalid client credentials';
-  if (secret === undefined) {
+  if (typeof secret !== 'string') {
     return [401, { error: 'invalid_client', error_description: description }];
   }
   if (form.get('client_secret') !== secret) {
@@ -106,7 +111,7 @@ function token(issuer: string, clients: Readonly<Record<string, string>>, form: 
     return [400, { error: 'invalid_grant', error_description: 'Code not valid' }];
   }
   const scope = form.get('scope') ?? '';
-  if (!['idp_api', 'profile', ''].includes(scope)) {
+  if (![...state.scopes, ''].includes(scope)) {
     return [400, { error: 'invalid_scope', error_description: 'Invalid scopes' }];
   }
   const iat = Math.floor(Date.now() / 1000) - state.issuedBefore;
@@ -179,9 +184,21 @@ const MISTAKES: Readonly<Record<string, [values: () => Values, options: string]>
     () => ({ 'login.clientId': 'shop' }),
     'login.clientId login.clientSecret login.redirectUri',
   ],
+  'the public login client of another application': [
+    () => ({ 'login.clientId': PUBLIC }),
+    'login.clientId login.redirectUri',
+  ],
   'the redirect URI': [() => ({ 'login.redirectUri': 'http://127.0.0.1:3000/back' }), 'login.redirectUri'],
   'no scope, where the service needs it': [() => scoped(401, null), 'scope'],
   'another scope, where the service needs it': [() => scoped(403, 'profile'), 'scope'],
+  'no scope, where the provider does not know the one that the service needs': [
+    () => withoutScope(401, 't-1'),
+    'authUrl baseUrl scope tenantId',
+  ],
+  'the tenant id, where the provider does not know the usual scope': [
+    () => withoutScope(0, 't-2'),
+    'scope tenantId',
+  ],
   'the tenant id, with no scope': [() => ({ tenantId: 't-2', scope: null }), 'tenantId'],
   'the audience': [() => ({ 'login.audience': 'portal' }), 'login.audience'],
   'the clock': [() => slow(), 'login.clockTolerance'],
@@ -195,6 +212,12 @@ function slow(): Values {
 function scoped(status: number, scope: string | null): Values {
   state.scoped = status;
   return { scope };
+}
+
+/** `scope: null` at a realm without `idp_api`. */
+function withoutScope(status: number, tenantId: string): Values {
+  state.scopes = [];
+  return { ...scoped(status, null), tenantId };
 }
 
 describe('realms of a provider', () => {
@@ -254,7 +277,9 @@ describe('realms of a provider', () => {
 
   it('tell the clock by their token where they send no date; that of a reply of a cache is when it was made', async () => {
     state.date = () => undefined;
-    expect(notOk(await examine({}))).toEqual(['cookies unknown']);
+    const undated = await examine({});
+    expect(notOk(undated)).toEqual(['cookies unknown']);
+    expect(stepOf(undated, 'token')?.message).toBe(`${at('acme', 'token')} accepts the API client`);
     state.issuedBefore = 600;
     expect(named(await examine({}))).toBe('login.clockTolerance');
     state.opaque = true;

@@ -253,7 +253,12 @@ describe('a provider that answers in its own way', () => {
   const refusedPage: Replies = { authorize: errorPage, token: refused('invalid_client') };
   const client = 'login.clientId login.clientSecret';
   it.each<[what: string, own: Replies, steps: string, options: string, values?: Values]>([
-    ['has an error page, and accepts the client', { authorize: errorPage }, 'authorize', 'login.redirectUri'],
+    [
+      'has an error page, and accepts any secret',
+      { authorize: errorPage },
+      'authorize',
+      'login.clientId login.redirectUri',
+    ],
     ['has one, and refuses the client', refusedPage, 'authorize login', `${client} login.redirectUri`],
     ['refuses the scope', says('invalid_scope'), 'authorize', 'login.scope'],
     ['refuses the type', says('unsupported_response_type', '#'), 'authorize', 'login.responseType'],
