@@ -50,7 +50,7 @@ import { SpentStates } from './login/spent-states.service.js';
 import { ProblemLog } from './config/problems/problem-log.service.js';
 import { TenantRegistry } from './config/tenant-registry.service.js';
 import { Clock } from './call/clock.js';
-import { Deadlines } from './call/deadline.js';
+import { Calls } from './call/calls.service.js';
 import { Rests } from './call/rests.js';
 import { TokenEndpoint } from './tokens/token-endpoint.service.js';
 import { TokenService } from './tokens/token.service.js';
@@ -156,7 +156,7 @@ const EXPORTED: Provider[] = [
     { provide: AXIOS, useFactory: loadAxios },
     NestParts,
     Clock,
-    Deadlines,
+    Calls,
     Rests,
     ProblemLog,
     Sealer,

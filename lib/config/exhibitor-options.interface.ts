@@ -92,7 +92,7 @@ interface CommonOptions<T> {
    * {@link ExhibitorCallbackGuard}; `bearer`: an access token in each request. Or several, in order.
    */
   session?: SessionMode | SessionMode[] | undefined;
-  /** Deadlines, retries and limits. */
+  /** Calls, retries and limits. */
   http?: ModuleHttpOptions | undefined;
   /**
    * Called once at boot with the axios instance that sends every request of the module, retries and token requests included, to

@@ -1,11 +1,10 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { Observable, Subscription, type Subscriber } from 'rxjs';
-import { ExhibitorError } from '../errors/exhibitor.error.js';
+import { Observable, type Subscriber, type Subscription } from 'rxjs';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../config/check-options.js';
 import { TenantRegistry } from '../config/tenant-registry.service.js';
 import type { Tenant } from '../config/tenant.js';
-import { Clock } from '../call/clock.js';
-import { onAbort, type Deadline, Deadlines } from '../call/deadline.js';
+import type { Call } from '../call/call.js';
+import { Calls } from '../call/calls.service.js';
 import type { CallOptions } from './call-options.interface.js';
 import {
   checkCall,
@@ -15,18 +14,14 @@ import {
   type CallSubject,
 } from './call-options.schema.js';
 
-/** A call, and the subscription of its consumer, whose end aborts it: an `AbortSignal` would take a tenth of the time of a page. */
-export type RunningCall<Options extends CallOptions = CallOptions> = Options & { consumer?: Subscription };
-
-/** Checks the arguments of a call, finds its tenant and gives it its deadline. */
+/** Checks the arguments of a call, finds its tenant and gives it its time. */
 @Injectable()
 export class CallRunner {
   readonly #defaultDeadline: number;
 
   constructor(
     @Inject(TenantRegistry) private readonly tenants: TenantRegistry,
-    @Inject(Deadlines) private readonly deadlines: Deadlines,
-    @Inject(Clock) private readonly clock: Clock,
+    @Inject(Calls) private readonly calls: Calls,
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
   ) {
     this.#defaultDeadline = settings.http.deadline;
@@ -49,73 +44,57 @@ export class CallRunner {
   }
 
   /**
-   * Runs a call of one request, `list` or `lookup`: {@link tenant} and {@link within} under one deadline. It starts before the tenant
-   * is found, since a `TenantSource` may be slow.
+   * Runs a call of one request, `list` or `lookup`. Its time begins before the tenant is found, since a `TenantSource` may be slow.
+   * It ends when its consumer leaves.
    *
    * @throws {ExhibitorError} `tenant_required`, `unknown_tenant`, `deadline_exceeded`, `aborted`, and errors of `work`
    */
-  async run<R>(call: RunningCall, work: (tenant: Tenant, deadline: Deadline) => Promise<R>): Promise<R> {
-    const startedAt = this.clock.now();
-    const tenant = await this.tenant(call);
-    const left = (call.deadline ?? tenant.http.deadline) - (this.clock.now() - startedAt);
-    const { signal, consumer } = call;
-    const limits = { deadline: Math.max(1, Math.ceil(left)), signal, consumer };
-    return this.within(tenant, limits, (deadline) => work(tenant, deadline));
-  }
-
-  /** The tenant of a call. Waiting for it ends with the deadline of the call. */
-  tenant(call: RunningCall): Tenant | Promise<Tenant> {
-    const found = this.tenants.resolve(call.tenant);
-    if (!(found instanceof Promise)) {
-      return found;
-    }
-    return this.#limit(call, this.#defaultDeadline, (deadline) => deadline.race(found));
-  }
-
-  /** Does `work` under a new deadline: for each page of a reading, whose tenant is found once, and for the lookup of a guard. */
-  within<R>(
-    tenant: Tenant,
-    call: Omit<RunningCall, 'tenant'>,
-    work: (deadline: Deadline) => Promise<R>,
+  async run<R>(
+    { tenant: key, deadline, signal }: CallOptions,
+    consumer: Subscription,
+    work: (tenant: Tenant, call: Call) => Promise<R>,
   ): Promise<R> {
-    return this.#limit(call, tenant.http.deadline, (deadline) =>
-      deadline.isOver ? Promise.reject(deadline.failure({ tenant: tenant.key })) : work(deadline),
+    const found = this.tenants.resolve(key);
+    const isKnown = !(found instanceof Promise);
+    const ms = deadline ?? (isKnown ? found.http.deadline : this.#defaultDeadline);
+    const inTime = async (call: Call): Promise<R> => {
+      consumer.add(call.abort);
+      const tenant = isKnown ? found : await call.race(found);
+      if (!isKnown) {
+        call.limit(call.remaining() - ms + (deadline ?? tenant.http.deadline));
+      }
+      if (call.isOver) {
+        throw call.failure({ tenant: tenant.key });
+      }
+      return work(tenant, call);
+    };
+    return this.calls.within(ms, inTime, signal);
+  }
+
+  /** Begins a call of several requests, each {@link within} a time of its own. The caller must end it. */
+  begin({ signal }: CallOptions): Call {
+    return this.calls.open(signal);
+  }
+
+  /** The tenant of a call of several requests. */
+  tenantOf({ tenant, deadline = this.#defaultDeadline }: CallOptions, call: Call): Promise<Tenant> {
+    return this.within(
+      deadline,
+      async (search) => search.race(Promise.resolve(this.tenants.resolve(tenant))),
+      call,
     );
   }
 
-  #limit<R>(
-    { deadline: ms, signal, consumer }: RunningCall,
-    defaultMs: number,
-    work: (deadline: Deadline) => Promise<R>,
-  ): Promise<R> {
-    const limited = (deadline: Deadline): Promise<R> => {
-      const leave = (): void => deadline.abort();
-      consumer?.add(leave);
-      return work(deadline).finally(() => consumer?.remove(leave));
-    };
-    return this.deadlines.within(ms ?? defaultMs, limited, signal);
+  /** Does `work` as a part of a call of several requests; as a call of its own for a guard, which knows the tenant. */
+  within<R>(ms: number, work: (call: Call) => Promise<R>, whole?: Call): Promise<R> {
+    return this.calls.within(ms, work, whole);
   }
-}
-
-/** A checked call of several requests: they end when its consumer is closed. */
-export type Call<Options extends CallOptions> = Omit<Options, 'signal'> & { consumer: Subscription };
-
-/** What a call of several requests adds to it ends when it is closed, and when the caller's own signal aborts. */
-export function openScope(callerSignal: AbortSignal | undefined): Subscription {
-  const scope = new Subscription();
-  scope.add(onAbort(callerSignal, () => scope.unsubscribe()));
-  return scope;
-}
-
-export function abortedCall(): ExhibitorError {
-  return new ExhibitorError('aborted', 'the caller aborted the call');
 }
 
 /**
  * A cold Observable of a call. Options are checked on subscription, so that a wrong one is an error notification.
  *
- * @param run the call, which passes what it finds to its consumer. It ends when the caller's own signal aborts, and when the
- * consumer unsubscribes
+ * @param run the call, which passes what it finds to its consumer, and ends when the consumer leaves
  */
 export function fromCall<Options, R>(
   check: () => Options,

@@ -9,7 +9,7 @@ import type {
   SnapshotOptions,
   StreamOptions,
 } from './call-options.interface.js';
-import { CallRunner, fromCall, openScope } from './call-runner.service.js';
+import { CallRunner, fromCall } from './call-runner.service.js';
 import {
   checkLookupFilter,
   checkSubject,
@@ -18,7 +18,6 @@ import {
   snapshotOptions,
   streamOptions,
   withTenant,
-  type StreamCall,
 } from './call-options.schema.js';
 import { ExhibitorLookups } from './lookups/exhibitor-lookups.service.js';
 import type { LookupSubject } from './lookups/lookup-endpoint.js';
@@ -58,7 +57,12 @@ export class ExhibitorsService<T = Exhibitor> {
   list(eventId: string, options?: ListOptions): Observable<ExhibitorPage<T>> {
     return fromCall(
       () => this.calls.check({ eventId }, listOptions, options, this.#tenant),
-      async (call, consumer) => consumer.next(await this.events.page<T>(call.eventId, { consumer, ...call })),
+      async (checked, consumer) => {
+        const { page } = await this.calls.run(checked, consumer, (tenant, call) =>
+          this.events.page<T>(tenant, eventId, checked, call),
+        );
+        consumer.next(page);
+      },
     );
   }
 
@@ -120,18 +124,12 @@ export class ExhibitorsService<T = Exhibitor> {
   snapshot(eventId: string, options?: SnapshotOptions): Observable<ExhibitorSnapshot<T>> {
     return fromCall(
       () => this.calls.check({ eventId }, snapshotOptions, options, this.#tenant),
-      async (call, consumer) => {
-        const scope = openScope(call.signal);
-        consumer.add(scope);
-        const whole = {
-          ...call,
-          consumer: scope,
-          startPage: 1,
-          maxPages: undefined,
-          onDrift: 'error',
-        } as const;
-        const open = () => this.events.reader<T>(call.eventId, whole);
-        consumer.next(await takeSnapshot(open, call.attempts, this.clock));
+      async (checked, consumer) => {
+        const call = this.calls.begin(checked);
+        consumer.add(call.abort);
+        const whole = { ...checked, startPage: 1, maxPages: undefined, onDrift: 'error' } as const;
+        const open = () => this.events.reader<T>(eventId, whole, call);
+        consumer.next(await takeSnapshot(open, checked.attempts, this.clock));
       },
     );
   }
@@ -148,10 +146,10 @@ export class ExhibitorsService<T = Exhibitor> {
   lookup(eventId: string, contactEmail: string, options?: LookupOptions): Observable<readonly T[]> {
     return fromCall(
       () => this.calls.check({ eventId, contactEmail }, lookupOptions, options, this.#tenant),
-      async ({ fresh, eventId: event, contactEmail: contact, ...limits }, consumer) => {
-        const records = await this.calls.run({ consumer, ...limits }, (tenant, deadline) => {
-          const subject = { tenant, eventId: event, contactEmail: contact };
-          return fresh ? this.lookups.findFresh(subject, deadline) : this.lookups.find(subject, deadline);
+      async (checked, consumer) => {
+        const records = await this.calls.run(checked, consumer, (tenant, call) => {
+          const subject = { tenant, eventId, contactEmail };
+          return checked.fresh ? this.lookups.findFresh(subject, call) : this.lookups.find(subject, call);
         });
         consumer.next(parsedRecords<T>(records));
       },
@@ -166,7 +164,7 @@ export class ExhibitorsService<T = Exhibitor> {
     }
     // The address of a host's session was not checked yet.
     checkSubject({ eventId: subject.eventId, contactEmail: subject.contactEmail });
-    return this.calls.within(subject.tenant, {}, (deadline) => this.lookups.find(subject, deadline));
+    return this.calls.within(subject.tenant.http.deadline, (call) => this.lookups.find(subject, call));
   }
 
   /** The id of a record, by the option `exhibitorId`. @internal */
@@ -185,13 +183,11 @@ export class ExhibitorsService<T = Exhibitor> {
     this.lookups.invalidate(checkLookupFilter(withTenant(filter, this.#tenant)));
   }
 
-  #reading(
-    eventId: string,
-    options: StreamOptions | undefined,
-  ): Reading<StreamCall & { eventId: string }, T> {
-    return {
-      check: () => this.calls.check({ eventId }, streamOptions, options, this.#tenant),
-      open: (call) => this.events.reader(call.eventId, call),
+  #reading(eventId: string, options: StreamOptions | undefined): () => Reading<T> {
+    return () => {
+      const checked = this.calls.check({ eventId }, streamOptions, options, this.#tenant);
+      const call = this.calls.begin(checked);
+      return { call, open: () => this.events.reader(eventId, checked, call) };
     };
   }
 }

@@ -3,7 +3,7 @@ import { ExhibitorError, type ExhibitorErrorDetails } from '../errors/exhibitor.
 import { statusProblem } from '../config/problems/address-problems.js';
 import { ProblemLog } from '../config/problems/problem-log.service.js';
 import type { Tenant } from '../config/tenant.js';
-import type { Deadline } from '../call/deadline.js';
+import type { Call } from '../call/call.js';
 import type { AccessToken } from '../tokens/token-lifetime.js';
 import { TokenService } from '../tokens/token.service.js';
 import type { TransportReply, TransportRequest } from '../http/transport-request.interface.js';
@@ -32,40 +32,38 @@ export class RestClient {
    * @throws {ExhibitorError} `access_denied` for the second 401 or a 403, `not_found`, `request_rejected` for any other
    * 4xx, and errors of {@link Transport.send} and the token service
    */
-  async get(tenant: Tenant, request: RestRequest, deadline: Deadline): Promise<TransportReply> {
-    const token = await this.tokens.tokenFor(tenant, deadline);
-    const first = await this.#send(tenant, request, token, deadline);
+  async get(tenant: Tenant, request: RestRequest, call: Call): Promise<TransportReply> {
+    const token = await this.tokens.tokenFor(tenant, call);
+    const first = await this.#send(tenant, request, token, call);
     const other =
-      first.status === 401
-        ? await this.tokens.tokenAfter401(tenant, token, first.sentAt, deadline)
-        : undefined;
-    const reply = other === undefined ? first : await this.#send(tenant, request, other, deadline);
+      first.status === 401 ? await this.tokens.tokenAfter401(tenant, token, first.sentAt, call) : undefined;
+    const reply = other === undefined ? first : await this.#send(tenant, request, other, call);
     if (reply.status === 403) {
       this.tokens.renewAfter403(tenant, other ?? token, reply.sentAt);
     }
-    return this.#accept(reply, tenant, request, deadline);
+    return this.#accept(reply, tenant, request, call);
   }
 
-  #accept(reply: TransportReply, tenant: Tenant, request: RestRequest, deadline: Deadline): TransportReply {
+  #accept(reply: TransportReply, tenant: Tenant, request: RestRequest, call: Call): TransportReply {
     if (reply.status < 300) {
       tenant.stateKey.hasAnswered = true;
       return reply;
     }
     const sent = { operation: request.operation, url: tenant.baseUrl + request.path };
     this.log.report(tenant, statusProblem(reply.status, sent, reply.body, tenant.stateKey.hasAnswered));
-    throw errorOf(reply.status, tenant, deadline.sent);
+    throw errorOf(reply.status, tenant, call.sent);
   }
 
   async #send(
     tenant: Tenant,
     { operation, path, template, contact }: RestRequest,
     { accessToken }: Pick<AccessToken, 'accessToken'>,
-    deadline: Deadline,
+    call: Call,
   ): Promise<TransportReply> {
     const headers = { authorization: `Bearer ${accessToken}`, 'x-tenant-id': tenant.tenantId };
     const url = `${tenant.baseUrl}${path}`;
     const request = { operation, method: 'GET', url, template, headers, about: contact } as const;
-    return this.transport.send(tenant, request, deadline);
+    return this.transport.send(tenant, request, call);
   }
 }
 

@@ -5,7 +5,7 @@ import { addressProblem, circuitLine, partnerProblem } from '../config/problems/
 import type { ProblemLog } from '../config/problems/problem-log.service.js';
 import type { Tenant } from '../config/tenant.js';
 import type { Clock } from '../call/clock.js';
-import { MOST_OF_TIME, type Deadline } from '../call/deadline.js';
+import { MOST_OF_TIME, type Call } from '../call/call.js';
 import { retryAfterOf, waitBeforeRetry } from './limits/retry-policy.js';
 import type { RequestLimits } from './limits/tenant-limits.js';
 import { codeOf, describeOutcome, isFinal, wordsOf, type Outcome } from './outcome.js';
@@ -35,7 +35,7 @@ export class RequestAttempts {
   constructor(
     private readonly tenant: Tenant,
     private readonly request: TransportRequest,
-    private readonly deadline: Deadline,
+    private readonly call: Call,
     private readonly tools: RequestTools,
   ) {
     const { http } = tools.limits;
@@ -43,7 +43,7 @@ export class RequestAttempts {
     this.#isOnce = request.repeat === 'never';
     this.#mayReplay = !this.#isOnce;
     this.#attemptTimeout = Math.min(http.attemptTimeout, http.deadline);
-    deadline.tenant = tenant.key;
+    call.tenant = tenant.key;
   }
 
   async run(): Promise<TransportReply> {
@@ -62,14 +62,14 @@ export class RequestAttempts {
         attempt,
         attempts: this.#isOnce ? 1 : limits.http.attempts,
         retryAfterMs,
-        remaining: this.deadline.remaining(),
+        remaining: this.call.remaining(),
         random: clock.random(),
       });
       if (wait === undefined || !limits.budget.take()) {
         throw this.#failure(outcome, retryAfterMs);
       }
       // What others wait for as well, the next attempt waits for.
-      await this.deadline.sleep(Math.max(0, wait - paused));
+      await this.call.sleep(Math.max(0, wait - paused));
     }
   }
 
@@ -90,7 +90,7 @@ export class RequestAttempts {
         outcome = await this.#send({ onNewConnection: true });
       }
       this.#tellCircuit(outcome);
-      if (outcome.kind === 'failed' && this.deadline.isOver) {
+      if (outcome.kind === 'failed' && this.call.isOver) {
         throw this.#over(outcome);
       }
       return outcome;
@@ -101,7 +101,7 @@ export class RequestAttempts {
 
   async #enter(): Promise<void> {
     const { about } = this.request;
-    const entry = this.deadline.isOver ? 'over' : await this.tools.limits.enter(this.deadline, about);
+    const entry = this.call.isOver ? 'over' : await this.tools.limits.enter(this.call, about);
     if (entry === 'over') {
       throw this.#over();
     }
@@ -110,11 +110,11 @@ export class RequestAttempts {
     }
     const { failure, retryAfterMs, isOfPartner } = entry;
     if (isOfPartner) {
-      this.deadline.silentSince = Number.NEGATIVE_INFINITY;
+      this.call.silentSince = Number.NEGATIVE_INFINITY;
     }
     const message = `not sent: ${failure.message}`;
     this.#report('not sent', message);
-    const details = { tenant: this.tenant.key, attempts: this.deadline.sent, retryAfterMs };
+    const details = { tenant: this.tenant.key, attempts: this.call.sent, retryAfterMs };
     throw errorOf({ ...failure, message }, details);
   }
 
@@ -124,7 +124,7 @@ export class RequestAttempts {
     // The body is created in its slot, so that it is not old when it is sent.
     const body = typeof this.request.body === 'function' ? await this.request.body() : this.request.body;
     // The call may have ended in the turn in which the slot was granted.
-    if (this.deadline.isOver) {
+    if (this.call.isOver) {
       throw this.#over();
     }
     const request = {
@@ -133,7 +133,7 @@ export class RequestAttempts {
       headers: this.#headers,
       body,
       // A request that is sent once has the whole deadline; others leave time for the next attempt.
-      timeout: this.#isOnce ? undefined : limits.http.attemptTimeout,
+      timeout: this.#isOnce ? Infinity : limits.http.attemptTimeout,
       patience: this.#attemptTimeout * MOST_OF_TIME,
       replyLimit: limits.largestReply,
       onNewConnection,
@@ -141,14 +141,14 @@ export class RequestAttempts {
     };
     this.#number += 1;
     const startedAt = clock.now();
-    const { deadline } = this;
-    deadline.silentSince = startedAt;
-    const outcome = await client.send(request, deadline);
+    const { call } = this;
+    call.silentSince = startedAt;
+    const outcome = await client.send(request, call);
     // One that ran out of time is still silent.
     const cause = outcome.kind === 'failed' ? outcome.cause : undefined;
-    if (!deadline.isOver && cause !== 'timeout') {
+    if (!call.isOver && cause !== 'timeout') {
       const isFailed = !isFinal(outcome) && cause !== 'interceptor';
-      deadline.silentSince = isFailed ? Number.NEGATIVE_INFINITY : Number.POSITIVE_INFINITY;
+      call.silentSince = isFailed ? Number.NEGATIVE_INFINITY : Number.POSITIVE_INFINITY;
     }
     this.#publish(outcome, clock.now() - startedAt);
     return outcome;
@@ -178,7 +178,7 @@ export class RequestAttempts {
   #over(outcome?: Outcome): ExhibitorError {
     const { key: tenant } = this.tenant;
     const status = outcome?.status;
-    const error = this.deadline.failure({ tenant, attempts: this.deadline.sent, status });
+    const error = this.call.failure({ tenant, attempts: this.call.sent, status });
     if (error.code === 'deadline_exceeded') {
       this.#report(outcome === undefined ? 'not sent in time' : wordsOf(outcome), error.message);
     }
@@ -197,7 +197,7 @@ export class RequestAttempts {
     const message = describeOutcome(outcome);
     const details = {
       tenant: tenant.key,
-      attempts: this.deadline.sent,
+      attempts: this.call.sent,
       status: outcome.status,
       retryAfterMs,
     };
@@ -222,7 +222,7 @@ export class RequestAttempts {
       const { operation, template, method } = this.request;
       const about = { operation, template, method, origin: this.tools.limits.origin };
       const isFailed = outcome.kind === 'failed';
-      const code = isFailed && this.deadline.isOver ? this.deadline.failure().code : codeOf(outcome);
+      const code = isFailed && this.call.isOver ? this.call.failure().code : codeOf(outcome);
       const { status } = outcome;
       const cause = isFailed && status === undefined ? outcome.cause : undefined;
       const { key: tenant } = this.tenant;

@@ -6,7 +6,8 @@ import { CHECKED_OPTIONS, type CheckedOptions } from '../config/check-options.js
 import { ProblemLog } from '../config/problems/problem-log.service.js';
 import type { Tenant } from '../config/tenant.js';
 import { Clock } from '../call/clock.js';
-import { Deadlines, type Deadline } from '../call/deadline.js';
+import type { Call } from '../call/call.js';
+import { Calls } from '../call/calls.service.js';
 import { Rests } from '../call/rests.js';
 import { TenantLimits } from './limits/tenant-limits.js';
 import { RequestAttempts } from './request-attempts.js';
@@ -37,7 +38,7 @@ export class Transport implements OnModuleDestroy, OnApplicationShutdown {
 
   constructor(
     @Inject(Clock) private readonly clock: Clock,
-    @Inject(Deadlines) private readonly deadlines: Deadlines,
+    @Inject(Calls) private readonly calls: Calls,
     @Inject(ProblemLog) private readonly log: ProblemLog,
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
     @Inject(AXIOS) packages: AxiosPackages,
@@ -54,7 +55,7 @@ export class Transport implements OnModuleDestroy, OnApplicationShutdown {
    * @throws {ExhibitorError} `deadline_exceeded`, `aborted`, `rate_limited`, `service_unavailable` or
    * `malformed_response`, with `tenant`, `status`, `retryAfterMs` and `attempts` where they are known
    */
-  async send(tenant: Tenant, request: TransportRequest, deadline: Deadline): Promise<TransportReply> {
+  async send(tenant: Tenant, request: TransportRequest, call: Call): Promise<TransportReply> {
     const dispatcher = this.dispatcherOf(tenant);
     const { operation, url } = request;
     const { origin } = splitUrl(url);
@@ -63,7 +64,7 @@ export class Transport implements OnModuleDestroy, OnApplicationShutdown {
         ? this.#limits.ofDocument(operation, url, origin, dispatcher)
         : this.#limits.of(tenant, operation, origin);
     const tools = { clock: this.clock, client: this.#client, log: this.log, dispatcher, limits };
-    return new RequestAttempts(tenant, request, deadline, tools).run();
+    return new RequestAttempts(tenant, request, call, tools).run();
   }
 
   /** The dispatcher that the host configured for this tenant, and closes; `undefined` for our own connections. */
@@ -106,7 +107,7 @@ export class Transport implements OnModuleDestroy, OnApplicationShutdown {
    * service. Dispatchers of hosts stay open.
    */
   async #close(): Promise<void> {
-    this.deadlines.close();
+    this.calls.close();
     await this.#client.close();
   }
 }

@@ -10,7 +10,7 @@ import { UserInfo } from '../oidc/user-info.service.js';
 import { ProblemLog } from '../config/problems/problem-log.service.js';
 import type { StateKey, Tenant } from '../config/tenant.js';
 import { Clock } from '../call/clock.js';
-import { Deadlines } from '../call/deadline.js';
+import { Calls } from '../call/calls.service.js';
 import { createCache, type ExpiringCache } from '../call/expiring-cache.js';
 import { authorizedIdentity, NOT_AUTHORIZED } from './identity.js';
 
@@ -40,7 +40,7 @@ export class BearerIdentities {
     @Inject(TokenValidator) private readonly validator: TokenValidator,
     @Inject(UserInfo) private readonly userInfo: UserInfo,
     @Inject(Clock) private readonly clock: Clock,
-    @Inject(Deadlines) private readonly deadlines: Deadlines,
+    @Inject(Calls) private readonly calls: Calls,
     @Inject(ProblemLog) private readonly log: ProblemLog,
   ) {
     this.#answers = createCache(clock, { maxSize: MAX_BYTES });
@@ -75,9 +75,9 @@ export class BearerIdentities {
   }
 
   async #verify(tenant: Tenant, token: string, key: string): Promise<Answer> {
-    return this.deadlines.within(tenant.http.deadline, async (deadline) => {
-      const { payload } = await this.validator.verify(tenant, { use: 'access_token', token }, deadline);
-      const user = await this.userInfo.userOf(tenant, payload, token, deadline);
+    return this.calls.within(tenant.http.deadline, async (call) => {
+      const { payload } = await this.validator.verify(tenant, { use: 'access_token', token }, call);
+      const user = await this.userInfo.userOf(tenant, payload, token, call);
       const verified = {
         id: digestOf(token),
         issuer: String(payload.iss),
@@ -88,7 +88,7 @@ export class BearerIdentities {
         redirectUri: tenant.login?.redirectUri ?? '',
         expiresAt: Number(payload.exp) * 1000,
       };
-      const answer = (await authorizedIdentity(tenant, verified, deadline, this.log)) ?? 'refused';
+      const answer = (await authorizedIdentity(tenant, verified, call, this.log)) ?? 'refused';
       freezeJson(answer);
       const ttl = Math.min(LONGEST_KEPT, verified.expiresAt - this.clock.epochMs());
       const size = 3 * Buffer.byteLength(JSON.stringify([key, answer]));

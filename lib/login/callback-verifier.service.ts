@@ -15,7 +15,7 @@ import type { KeptIdToken } from './id-token-cookie.service.js';
 import { authorizedIdentity, NOT_AUTHORIZED } from './identity.js';
 import { browserLoginOf, isHybrid, type Tenant } from '../config/tenant.js';
 import { Clock } from '../call/clock.js';
-import type { Deadline } from '../call/deadline.js';
+import type { Call } from '../call/call.js';
 import { presentableError } from '../tokens/token-reply.js';
 import { misfitOf, type CallbackParameters } from './callback-parameters.js';
 import { CodeExchange } from './code-exchange.service.js';
@@ -58,18 +58,18 @@ export class CallbackVerifier {
     tenant: Tenant,
     login: ProvenLogin,
     parameters: CallbackParameters,
-    deadline: Deadline,
+    call: Call,
   ): Promise<KeptIdToken> {
     const { nonce, maxAge, verifier } = login;
     const verifyIdToken = (token: string, isFromProvider: boolean): Promise<VerifiedToken> =>
-      this.validator.verify(tenant, { use: 'id_token', token, nonce, maxAge, isFromProvider }, deadline);
-    await this.#checkIssuer(tenant, login, parameters.iss, deadline);
+      this.validator.verify(tenant, { use: 'id_token', token, nonce, maxAge, isFromProvider }, call);
+    await this.#checkIssuer(tenant, login, parameters.iss, call);
     this.#checkError(tenant, login, parameters);
     const front = isHybrid(login) ? await verifyIdToken(parameters.id_token ?? '', false) : undefined;
     if (front !== undefined) {
       this.#checkHashes(tenant, front, parameters);
     }
-    const tokens = await this.codes.redeem(tenant, { code: parameters.code ?? '', verifier }, deadline);
+    const tokens = await this.codes.redeem(tenant, { code: parameters.code ?? '', verifier }, call);
     const { header, payload } = await verifyIdToken(tokens.idToken, true);
     const { iss, sub, at_hash: tokenHash } = payload;
     if (tokenHash !== undefined && !hashFits(tokenHash, tokens.accessToken, header.alg)) {
@@ -80,9 +80,9 @@ export class CallbackVerifier {
       const detail = 'its ID token and that of the token endpoint are of different users';
       throw this.log.refusal(tenant, 'callback', { reason: 'subject', detail, isUnverified: true });
     }
-    const user = await this.userInfo.userOf(tenant, payload, tokens.accessToken, deadline);
+    const user = await this.userInfo.userOf(tenant, payload, tokens.accessToken, call);
     const verified = this.#identityOf(tenant, login, payload, user);
-    const identity = await authorizedIdentity(tenant, verified, deadline, this.log);
+    const identity = await authorizedIdentity(tenant, verified, call, this.log);
     if (identity === undefined) {
       throw this.log.refusal(tenant, 'user', NOT_AUTHORIZED);
     }
@@ -90,16 +90,11 @@ export class CallbackVerifier {
   }
 
   /** RFC 9207 §2.4. A hybrid response without `iss` is bound by its ID token. */
-  async #checkIssuer(
-    tenant: Tenant,
-    login: ProvenLogin,
-    iss: string | undefined,
-    deadline: Deadline,
-  ): Promise<void> {
+  async #checkIssuer(tenant: Tenant, login: ProvenLogin, iss: string | undefined, call: Call): Promise<void> {
     const { issuer } = browserLoginOf(tenant);
     const isAccepted =
       iss === undefined
-        ? isHybrid(login) || !(await this.provider.requiresIss(tenant, deadline))
+        ? isHybrid(login) || !(await this.provider.requiresIss(tenant, call))
         : iss === issuer;
     if (!isAccepted) {
       throw this.log.refusal(tenant, 'callback', {

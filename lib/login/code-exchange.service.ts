@@ -5,7 +5,7 @@ import { OpenIdProvider, usableReply } from '../oidc/openid-provider.service.js'
 import { ProblemLog } from '../config/problems/problem-log.service.js';
 import { describeFailure, refusedClient } from '../config/problems/token-endpoint-problems.js';
 import { browserLoginOf, type Tenant } from '../config/tenant.js';
-import type { Deadline } from '../call/deadline.js';
+import type { Call } from '../call/call.js';
 import { newerClient, refusesSecret, withSecret, type OAuthClient } from '../tokens/client-authentication.js';
 import { TokenEndpoint, type EndpointReply, type TokenGrant } from '../tokens/token-endpoint.service.js';
 import { parseTokenReply } from '../tokens/token-reply.js';
@@ -37,7 +37,7 @@ export class CodeExchange {
   async redeem(
     tenant: Tenant,
     { code, verifier }: { code: string; verifier: string },
-    deadline: Deadline,
+    call: Call,
   ): Promise<LoginTokens> {
     const {
       clientId: id,
@@ -46,7 +46,7 @@ export class CodeExchange {
       issuer: audience,
       redirectUri,
     } = browserLoginOf(tenant);
-    const tokenUrl = await this.provider.urlOf(tenant, 'token', deadline);
+    const tokenUrl = await this.provider.urlOf(tenant, 'token', call);
     const grant: TokenGrant = {
       operation: 'code',
       form: {
@@ -59,9 +59,9 @@ export class CodeExchange {
       repeat: 'never',
     };
     const read = (): Promise<OAuthClient> =>
-      withSecret({ id, auth, audience, tokenUrl }, clientSecret, SECRET, tenant, deadline, this.log);
+      withSecret({ id, auth, audience, tokenUrl }, clientSecret, SECRET, tenant, call, this.log);
     const send = (client: OAuthClient): Promise<EndpointReply> =>
-      usableReply(this.endpoint.send(tenant, client, grant, deadline), 'the token endpoint');
+      usableReply(this.endpoint.send(tenant, client, grant, call), 'the token endpoint');
     const client = await read();
     const first = await send(client);
     // A provider refuses a client before it looks at the code, which is still unused (RFC 6749 §5.2).

@@ -8,7 +8,7 @@ import type { SessionMode } from '../config/exhibitor-options.interface.js';
 import type { Refusal } from '../config/problems/problem.interface.js';
 import type { ProblemLog } from '../config/problems/problem-log.service.js';
 import type { Tenant } from '../config/tenant.js';
-import type { Deadline } from '../call/deadline.js';
+import type { Call } from '../call/call.js';
 
 /** The identity of a request, as it was checked. */
 export interface FoundIdentity {
@@ -135,13 +135,13 @@ const ALWAYS_KEPT = ['auth_time', 'acr'];
 export async function authorizedIdentity(
   tenant: Tenant,
   identity: ExhibitorIdentity,
-  deadline: Deadline,
+  call: Call,
   log: ProblemLog,
 ): Promise<ExhibitorIdentity | undefined> {
   const { login } = tenant;
   try {
     const asked = async (): Promise<unknown> => login?.authorize === undefined || login.authorize(identity);
-    if ((await deadline.race(asked())) !== true) {
+    if ((await call.race(asked())) !== true) {
       return undefined;
     }
   } catch (error) {

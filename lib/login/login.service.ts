@@ -26,7 +26,7 @@ import { SpentStates } from './spent-states.service.js';
 import { TenantRegistry } from '../config/tenant-registry.service.js';
 import { browserLoginOf, type Tenant } from '../config/tenant.js';
 import { Clock } from '../call/clock.js';
-import { Deadlines } from '../call/deadline.js';
+import { Calls } from '../call/calls.service.js';
 import { authorizationUrl, checkLoginParameters } from './authorization-request.js';
 import {
   NO_COOKIE,
@@ -83,7 +83,7 @@ export class LoginService {
     @Inject(SelectionCookie) private readonly selections: SelectionCookie,
     @Inject(EndedLogins) private readonly ended: EndedLogins,
     @Inject(Clock) private readonly clock: Clock,
-    @Inject(Deadlines) private readonly deadlines: Deadlines,
+    @Inject(Calls) private readonly calls: Calls,
     @Inject(ProblemLog) private readonly log: ProblemLog,
   ) {
     this.#settings = settings;
@@ -114,8 +114,8 @@ export class LoginService {
     const eventId = target.eventId === undefined ? undefined : checkEventId(target.eventId);
     const parameters = checkLoginParameters(target.parameters, tenant.key);
     const ages = [login.maxAge, parameters.maxAge].filter((age) => age !== undefined);
-    const authorizeUrl = await this.deadlines.within(tenant.http.deadline, (deadline) =>
-      this.provider.urlOf(tenant, 'authorize', deadline),
+    const authorizeUrl = await this.calls.within(tenant.http.deadline, (call) =>
+      this.provider.urlOf(tenant, 'authorize', call),
     );
     const request = await this.started.begin(http, tenant, {
       tenant: tenant.key,
@@ -139,8 +139,8 @@ export class LoginService {
     try {
       const { started, parameters, tenant } = await this.#match(http, route);
       await this.#spend(http, started, parameters);
-      const verified = await this.deadlines.within(tenant.http.deadline, (deadline) =>
-        this.callback.verify(tenant, started, parameters, deadline),
+      const verified = await this.calls.within(tenant.http.deadline, (call) =>
+        this.callback.verify(tenant, started, parameters, call),
       );
       const found = await this.#keep(http, tenant, started, verified, route.storeIdentity);
       publish('login', () => ({ tenant: tenant.key, outcome: 'succeeded' }));

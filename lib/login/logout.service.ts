@@ -24,7 +24,7 @@ import { formerOf, isIdentityOf } from './identity.js';
 import { TenantRegistry } from '../config/tenant-registry.service.js';
 import { browserLoginOf, type Tenant } from '../config/tenant.js';
 import { Clock } from '../call/clock.js';
-import { Deadlines } from '../call/deadline.js';
+import { Calls } from '../call/calls.service.js';
 
 /** Longest logout token, in characters. */
 const MAX_LENGTH = 16_384;
@@ -44,7 +44,7 @@ export class LogoutService {
     @Inject(IdTokenCookie) private readonly idTokens: IdTokenCookie,
     @Inject(EndedLogins) private readonly ended: EndedLogins,
     @Inject(Clock) private readonly clock: Clock,
-    @Inject(Deadlines) private readonly deadlines: Deadlines,
+    @Inject(Calls) private readonly calls: Calls,
     @Inject(ProblemLog) private readonly log: ProblemLog,
   ) {
     this.#settings = settings;
@@ -171,8 +171,8 @@ export class LogoutService {
   }
 
   async #record(tenant: Tenant, token: string): Promise<boolean> {
-    const { payload } = await this.deadlines.within(tenant.http.deadline, (deadline) =>
-      this.validator.verify(tenant, { use: 'logout_token', token }, deadline),
+    const { payload } = await this.calls.within(tenant.http.deadline, (call) =>
+      this.validator.verify(tenant, { use: 'logout_token', token }, call),
     );
     const { sub: subject, sid, iat } = payload;
     return this.ended.endBefore({
@@ -196,8 +196,8 @@ export class LogoutService {
       return undefined;
     }
     const { clientId, postLogoutRedirectUri } = browserLoginOf(tenant);
-    const endpoint = await this.deadlines.within(tenant.http.deadline, (deadline) =>
-      this.provider.findUrl(tenant, 'endSession', deadline),
+    const endpoint = await this.calls.within(tenant.http.deadline, (call) =>
+      this.provider.findUrl(tenant, 'endSession', call),
     );
     if (endpoint === undefined) {
       return undefined;

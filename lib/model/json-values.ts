@@ -12,7 +12,16 @@ export function isText(value: unknown): value is string {
 
 /** True for an object without members. Instances of classes may hold something that is none. */
 export function isEmptyObject(value: unknown): boolean {
-  return isRecord(value) && Object.keys(value).length === 0 && isPlain(value);
+  if (!isRecord(value)) {
+    return false;
+  }
+  // Each record of a page is asked, so without a list of its members.
+  for (const name in value) {
+    if (Object.hasOwn(value, name)) {
+      return false;
+    }
+  }
+  return isPlain(value);
 }
 
 /**

@@ -13,7 +13,8 @@ import type { Refusal } from '../config/problems/problem.interface.js';
 import { ProblemLog } from '../config/problems/problem-log.service.js';
 import { loginOf, type EndpointName, type Tenant } from '../config/tenant.js';
 import { Clock } from '../call/clock.js';
-import { Deadlines, type Deadline } from '../call/deadline.js';
+import type { Call } from '../call/call.js';
+import { Calls } from '../call/calls.service.js';
 import { Rests } from '../call/rests.js';
 import type { TransportRequest } from '../http/transport-request.interface.js';
 import { Transport } from '../http/transport.service.js';
@@ -57,14 +58,14 @@ export class OpenIdProvider {
   constructor(
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
     @Inject(Transport) private readonly transport: Transport,
-    @Inject(Deadlines) deadlines: Deadlines,
+    @Inject(Calls) calls: Calls,
     @Inject(Clock) clock: Clock,
     @Inject(Rests) rests: Rests,
     @Inject(ProblemLog) private readonly log: ProblemLog,
   ) {
     this.#allowedOrigins = settings.allowedOrigins;
     const documents = <T>(kind: string): PublishedDocuments<T> =>
-      new PublishedDocuments(kind, settings.http.deadline, clock, deadlines, rests, (tenant) =>
+      new PublishedDocuments(kind, settings.http.deadline, clock, calls, rests, (tenant) =>
         transport.dispatcherOf(tenant),
       );
     this.#metadata = documents('metadata');
@@ -72,8 +73,8 @@ export class OpenIdProvider {
   }
 
   /** As {@link findUrl}; refuses a provider without one. */
-  async urlOf(tenant: Tenant, name: 'authorize' | 'token' | 'keys', deadline: Deadline): Promise<string> {
-    const url = await this.findUrl(tenant, name, deadline);
+  async urlOf(tenant: Tenant, name: 'authorize' | 'token' | 'keys', call: Call): Promise<string> {
+    const url = await this.findUrl(tenant, name, call);
     return url ?? this.#refuse(tenant, 'metadata', unusableUrl(MEMBERS[name]));
   }
 
@@ -81,11 +82,11 @@ export class OpenIdProvider {
    * The URL of an endpoint, or of the keys by discovery; `undefined` where the provider has none. The rules for one of the metadata are
    * those for URLs of the options, since secrets and codes are sent there.
    */
-  async findUrl(tenant: Tenant, name: keyof typeof MEMBERS, deadline: Deadline): Promise<string | undefined> {
+  async findUrl(tenant: Tenant, name: keyof typeof MEMBERS, call: Call): Promise<string | undefined> {
     if (name !== 'keys' && !tenant.isDiscovered(name)) {
       return tenant.endpointUrl(name);
     }
-    const published = (await this.#metadataOf(tenant, deadline))[MEMBERS[name]] ?? undefined;
+    const published = (await this.#metadataOf(tenant, call))[MEMBERS[name]] ?? undefined;
     if (published === undefined) {
       return undefined;
     }
@@ -114,18 +115,18 @@ export class OpenIdProvider {
   }
 
   /** True where an authorization response without `iss` must be refused (RFC 9207 §2.4). */
-  async requiresIss(tenant: Tenant, deadline: Deadline): Promise<boolean> {
+  async requiresIss(tenant: Tenant, call: Call): Promise<boolean> {
     const { requireIss, discovery } = loginOf(tenant);
-    return requireIss ?? (discovery && (await this.#metadataOf(tenant, deadline))[SENDS_ISS] === true);
+    return requireIss ?? (discovery && (await this.#metadataOf(tenant, call))[SENDS_ISS] === true);
   }
 
   /** The keys of the provider. Those that did not verify a token are `rejected`: outside of a pause, they are fetched again. */
-  async keysOf(tenant: Tenant, deadline: Deadline, rejected?: KeySet): Promise<KeySet> {
+  async keysOf(tenant: Tenant, call: Call, rejected?: KeySet): Promise<KeySet> {
     const source: KeySource = tenant.login?.keys ?? {
       kind: 'url',
-      url: await this.urlOf(tenant, 'keys', deadline),
+      url: await this.urlOf(tenant, 'keys', call),
     };
-    const fetch = async (limit: Deadline): Promise<KeySet> => {
+    const fetch = async (limit: Call): Promise<KeySet> => {
       if (source.kind === 'pem') {
         // It has no `kid`: it is the key for every `kid`.
         return { keys: [source.key], kids: [], fitting: () => Promise.resolve([source.key]) };
@@ -136,13 +137,13 @@ export class OpenIdProvider {
       return (await keySetOf(jwks)) ?? this.#refuse(tenant, 'keys', { reason: 'provider', expected });
     };
     const name = source.kind === 'url' ? source.url : tenant.registration;
-    return this.#keys.read(name, tenant, deadline, fetch, rejected);
+    return this.#keys.read(name, tenant, call, fetch, rejected);
   }
 
   /** Its issuer must be that of the options, character by character (Discovery 1.0 §4.3). */
-  #metadataOf(tenant: Tenant, deadline: Deadline): Promise<Metadata> {
+  #metadataOf(tenant: Tenant, call: Call): Promise<Metadata> {
     const { issuer } = loginOf(tenant);
-    const fetch = async (limit: Deadline): Promise<Metadata> => {
+    const fetch = async (limit: Call): Promise<Metadata> => {
       const body = await this.get(tenant, 'metadata', metadataUrl(issuer), limit);
       if (body['issuer'] !== issuer) {
         const received = `issuer ${described(body['issuer'])}`;
@@ -150,7 +151,7 @@ export class OpenIdProvider {
       }
       return Object.fromEntries([...Object.values(MEMBERS), SENDS_ISS].map((name) => [name, body[name]]));
     };
-    return this.#metadata.read(issuer, tenant, deadline, fetch);
+    return this.#metadata.read(issuer, tenant, call, fetch);
   }
 
   /** The JSON object that the provider answers. */
@@ -158,11 +159,11 @@ export class OpenIdProvider {
     tenant: Tenant,
     operation: keyof typeof NAMES,
     url: string,
-    deadline: Deadline,
+    call: Call,
     headers: TransportRequest['headers'] = { accept: PUBLISHED_TYPES },
   ): Promise<Record<string, unknown>> {
     const request = { operation, method: 'GET', url, template: new URL(url).pathname, headers } as const;
-    const sent = this.transport.send(tenant, request, deadline);
+    const sent = this.transport.send(tenant, request, call);
     const { status, body } = await usableReply(sent, NAMES[operation]);
     return status === 200 && isRecord(body)
       ? body

@@ -2,7 +2,8 @@ import { errorOf, failureOf } from '../errors/failure.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import type { Tenant } from '../config/tenant.js';
 import type { Clock } from '../call/clock.js';
-import type { Deadline, Deadlines } from '../call/deadline.js';
+import type { Call } from '../call/call.js';
+import type { Calls } from '../call/calls.service.js';
 import { createCache, type ExpiringCache } from '../call/expiring-cache.js';
 import type { Rests, Subject } from '../call/rests.js';
 
@@ -18,7 +19,7 @@ interface Published<T> {
   readonly subject: Subject;
   good?: { readonly value: T; readonly fetchedAt: number };
   /** Under way, for all callers. */
-  fetch?: { readonly deadline: Deadline; readonly result: Promise<T> } | undefined;
+  fetch?: { readonly call: Call; readonly result: Promise<T> } | undefined;
 }
 
 /**
@@ -38,7 +39,7 @@ export class PublishedDocuments<T> {
     private readonly kind: string,
     private readonly deadline: number,
     private readonly clock: Clock,
-    private readonly deadlines: Deadlines,
+    private readonly calls: Calls,
     private readonly rests: Rests,
     private readonly dispatcherOf: (tenant: Tenant) => object | undefined,
   ) {}
@@ -51,8 +52,8 @@ export class PublishedDocuments<T> {
   async read(
     name: string,
     tenant: Tenant,
-    caller: Deadline,
-    fetch: (limit: Deadline) => Promise<T>,
+    caller: Call,
+    fetch: (limit: Call) => Promise<T>,
     rejected?: T,
   ): Promise<T> {
     const document = this.#find(name, tenant);
@@ -70,14 +71,14 @@ export class PublishedDocuments<T> {
         throw errorOf(failure, { tenant: tenant.key, attempts: 0 });
       }
     }
-    const { deadline, result } = document.fetch ?? this.#start(document, fetch, rejected !== undefined);
+    const { call, result } = document.fetch ?? this.#start(document, fetch, rejected !== undefined);
     if (good === undefined) {
-      return caller.race(result, deadline).catch((error: unknown) => {
+      return caller.race(result, call).catch((error: unknown) => {
         throw ofTenant(tenant, error);
       });
     }
     // Half of the time is left for the caller: then the last good one serves.
-    const inTime = this.deadlines.within(caller.remaining() / 2, (half) => half.race(result, deadline));
+    const inTime = this.calls.within(caller.remaining() / 2, (half) => half.race(result, call));
     return caller.race(inTime).catch(() => good.value);
   }
 
@@ -94,13 +95,13 @@ export class PublishedDocuments<T> {
   /** @param isForToken of a token that the last one did not verify */
   #start(
     document: Published<T>,
-    fetch: (limit: Deadline) => Promise<T>,
+    fetch: (limit: Call) => Promise<T>,
     isForToken: boolean,
   ): NonNullable<Published<T>['fetch']> {
-    const deadline = this.deadlines.start(this.deadline);
+    const call = this.calls.start(this.deadline);
     const get = async (): Promise<T> => {
       try {
-        const value = await fetch(deadline);
+        const value = await fetch(call);
         document.good = { value, fetchedAt: this.clock.now() };
         if (isForToken) {
           this.rests.begin(document.subject);
@@ -111,12 +112,12 @@ export class PublishedDocuments<T> {
         this.rests.begin(document.subject, undefined, failure);
         throw error;
       } finally {
-        deadline.clear();
+        call.clear();
         document.fetch = undefined;
       }
     };
     const result = get();
-    document.fetch = { deadline, result };
+    document.fetch = { call, result };
     // Without callers, an unhandled rejection would end the process.
     result.catch(() => undefined);
     return document.fetch;

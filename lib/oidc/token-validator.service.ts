@@ -7,7 +7,8 @@ import { ProblemLog } from '../config/problems/problem-log.service.js';
 import { TenantRegistry } from '../config/tenant-registry.service.js';
 import { loginOf, type Tenant } from '../config/tenant.js';
 import { Clock } from '../call/clock.js';
-import { Deadlines, type Deadline } from '../call/deadline.js';
+import type { Call } from '../call/call.js';
+import { Calls } from '../call/calls.service.js';
 import type { KeyHint } from './key-set.js';
 import { OpenIdProvider } from './openid-provider.service.js';
 import {
@@ -54,7 +55,7 @@ export class TokenValidator {
     @Inject(TenantRegistry) private readonly tenants: TenantRegistry,
     @Inject(OpenIdProvider) private readonly provider: OpenIdProvider,
     @Inject(Clock) private readonly clock: Clock,
-    @Inject(Deadlines) private readonly deadlines: Deadlines,
+    @Inject(Calls) private readonly calls: Calls,
     @Inject(ProblemLog) private readonly log: ProblemLog,
   ) {}
 
@@ -68,14 +69,14 @@ export class TokenValidator {
   async validate(token: string, options: ValidateOptions): Promise<JWTPayload> {
     const tenant = await this.tenants.resolve(options.tenant);
     const { use, nonce } = options;
-    const { payload } = await this.deadlines.within(tenant.http.deadline, (deadline) =>
-      this.verify(tenant, { use, token, nonce }, deadline),
+    const { payload } = await this.calls.within(tenant.http.deadline, (call) =>
+      this.verify(tenant, { use, token, nonce }, call),
     );
     return payload;
   }
 
   /** As {@link validate}, for tokens of every use: their signature, then their claims. @internal */
-  async verify(tenant: Tenant, given: GivenToken, deadline: Deadline): Promise<VerifiedToken> {
+  async verify(tenant: Tenant, given: GivenToken, call: Call): Promise<VerifiedToken> {
     // First: where an option is missing, no keys are fetched.
     const rules = rulesFor(given, tenant);
     const { algorithms, issuer, clockTolerance } = loginOf(tenant);
@@ -95,7 +96,7 @@ export class TokenValidator {
     const options = { ...expected, algorithms: [...algorithms] };
     const verified =
       isKeyNamed && isReadable
-        ? await this.#verifySignature(tenant, given.token, { alg, kid }, options, deadline)
+        ? await this.#verifySignature(tenant, given.token, { alg, kid }, options, call)
         : 'a JWT';
     if (typeof verified === 'string') {
       const [option, received] = [tenant.keysOption, `kid ${described(kid)}, alg ${described(alg)}`];
@@ -114,12 +115,12 @@ export class TokenValidator {
     token: string,
     hint: KeyHint,
     options: JWTVerifyOptions,
-    deadline: Deadline,
+    call: Call,
   ): Promise<VerifiedToken | ClaimFailure | string> {
-    const keys = await this.provider.keysOf(tenant, deadline);
+    const keys = await this.provider.keysOf(tenant, call);
     const verified = await verifyToken(token, hint, keys, options);
     const isFinal = typeof verified !== 'string';
-    const newer = isFinal ? keys : await this.provider.keysOf(tenant, deadline, keys);
+    const newer = isFinal ? keys : await this.provider.keysOf(tenant, call, keys);
     return newer === keys ? verified : verifyToken(token, hint, newer, options);
   }
 

@@ -8,7 +8,7 @@ import { described, formOf } from '../config/problems/claim-text.js';
 import type { Refusal } from '../config/problems/problem.interface.js';
 import { ProblemLog } from '../config/problems/problem-log.service.js';
 import { loginOf, type Tenant } from '../config/tenant.js';
-import type { Deadline } from '../call/deadline.js';
+import type { Call } from '../call/call.js';
 import { OpenIdProvider } from './openid-provider.service.js';
 
 /** Of a token or of userinfo. */
@@ -30,21 +30,16 @@ export class UserInfo {
    * @throws {LoginFailedError} `email_missing`, `email_unverified`, or `subject` where userinfo is of another user; and as
    * {@link OpenIdProvider}
    */
-  async userOf(
-    tenant: Tenant,
-    token: JWTPayload,
-    accessToken: string,
-    deadline: Deadline,
-  ): Promise<VerifiedUser> {
+  async userOf(tenant: Tenant, token: JWTPayload, accessToken: string, call: Call): Promise<VerifiedUser> {
     const rules = loginOf(tenant);
     const subject = String(token.sub);
     const own = contactEmail([token], rules);
     // Userinfo may have the address, or say that it is verified. It cannot overrule `email_verified: false` of the token.
     const isNeeded = own === undefined || (verdict(token) !== false && isUnconfirmed([token], own, rules));
-    const url = isNeeded ? await this.provider.findUrl(tenant, 'userinfo', deadline) : undefined;
+    const url = isNeeded ? await this.provider.findUrl(tenant, 'userinfo', call) : undefined;
     const headers = { authorization: `Bearer ${accessToken}` };
     const userinfo: Claims =
-      url === undefined ? {} : await this.provider.get(tenant, 'userinfo', url, deadline, headers);
+      url === undefined ? {} : await this.provider.get(tenant, 'userinfo', url, call, headers);
     // OIDC Core §5.3.2.
     if (url !== undefined && userinfo['sub'] !== subject) {
       const received = `userinfo of ${formOf(userinfo['sub'])}`;

@@ -9,7 +9,7 @@ import type { AssertionKey, ClientAuthSettings, SecretSource } from '../config/c
 import type { ProblemLog } from '../config/problems/problem-log.service.js';
 import type { Tenant } from '../config/tenant.js';
 import type { Clock } from '../call/clock.js';
-import type { Deadline } from '../call/deadline.js';
+import type { Call } from '../call/call.js';
 import type { TransportRequest } from '../http/transport-request.interface.js';
 
 export interface OAuthClient {
@@ -123,12 +123,12 @@ const API_SECRET: SecretOption = { name: 'clientSecret', code: 'token_unavailabl
  *
  * @throws {ExhibitorError} `token_unavailable` where the secret function fails; `deadline_exceeded`
  */
-export function readApiClient(tenant: Tenant, deadline: Deadline, log: ProblemLog): Promise<OAuthClient> {
+export function readApiClient(tenant: Tenant, call: Call, log: ProblemLog): Promise<OAuthClient> {
   const { settings, tokenUrl } = tenant;
   const { clientId: id, clientSecret, clientAuth: auth } = settings;
   // The API client knows no issuer: only a login has one.
   const client = { id, auth, tokenUrl, audience: tokenUrl };
-  return withSecret(client, clientSecret, API_SECRET, tenant, deadline, log);
+  return withSecret(client, clientSecret, API_SECRET, tenant, call, log);
 }
 
 /** The client with its secret of now, where it has one. Errors as {@link readSecret}. */
@@ -137,13 +137,13 @@ export async function withSecret(
   source: SecretSource | undefined,
   option: SecretOption,
   tenant: Tenant,
-  deadline: Deadline,
+  call: Call,
   log: ProblemLog,
 ): Promise<OAuthClient> {
   if (typeof client.auth === 'object' || source === undefined) {
     return client;
   }
-  return { ...client, secret: await readSecret(source, option, tenant, deadline, log) };
+  return { ...client, secret: await readSecret(source, option, tenant, call, log) };
 }
 
 /** True for the words by which a provider refuses a secret. That of Keycloak is `unauthorized_client`. */
@@ -178,7 +178,7 @@ async function readSecret(
   source: SecretSource,
   { name, code }: SecretOption,
   tenant: Tenant,
-  deadline: Deadline,
+  call: Call,
   log: ProblemLog,
 ): Promise<string> {
   if (typeof source === 'string') {
@@ -189,10 +189,10 @@ async function readSecret(
   const place = { tenant, option: name };
   let secret: unknown;
   try {
-    secret = await deadline.race(Promise.resolve(source()));
+    secret = await call.race(Promise.resolve(source()));
   } catch (error) {
-    if (deadline.isOver) {
-      throw deadline.failure({ tenant: tenant.key, attempts: 0 });
+    if (call.isOver) {
+      throw call.failure({ tenant: tenant.key, attempts: 0 });
     }
     throw log.hostError(place, error, code, message, { attempts: 0 });
   }

@@ -5,7 +5,7 @@ import { TokenRejectedError } from '../errors/token-rejected.error.js';
 import type { OAuthFailure } from '../config/problems/token-endpoint-problems.js';
 import type { Tenant } from '../config/tenant.js';
 import { Clock } from '../call/clock.js';
-import type { Deadline } from '../call/deadline.js';
+import type { Call } from '../call/call.js';
 import type { TransportReply, TransportRequest } from '../http/transport-request.interface.js';
 import { Transport } from '../http/transport.service.js';
 import { authenticated, hiddenForms, type OAuthClient } from './client-authentication.js';
@@ -43,13 +43,13 @@ export class TokenEndpoint {
     tenant: Tenant,
     client: OAuthClient,
     { operation, form, secrets = [], repeat, about }: TokenGrant,
-    deadline: Deadline,
+    call: Call,
   ): Promise<EndpointReply> {
     const authentication = authenticated(client, form, this.clock);
     const url = client.tokenUrl;
     const template = new URL(url).pathname;
     const request = { operation, method: 'POST', url, template, repeat, about, ...authentication } as const;
-    const { status, body, sentAt } = await this.transport.send(tenant, request, deadline);
+    const { status, body, sentAt } = await this.transport.send(tenant, request, call);
     const error = parseOAuthError(body, [...secrets, ...hiddenForms(client, authentication)]);
     return { status, body, sentAt, error };
   }
@@ -61,14 +61,14 @@ export class TokenEndpoint {
    * @throws {ExhibitorError} `token_rejected`, `token_unavailable`, `rate_limited`, `malformed_response`,
    * `deadline_exceeded`
    */
-  async request(client: OAuthClient, tenant: Tenant, about: string, deadline: Deadline): Promise<TimedToken> {
+  async request(client: OAuthClient, tenant: Tenant, about: string, call: Call): Promise<TimedToken> {
     const { scope } = tenant.settings;
     const form = { grant_type: 'client_credentials', ...(scope === null ? {} : { scope }) };
-    const sent = this.send(tenant, client, { operation: 'token', form, about }, deadline);
+    const sent = this.send(tenant, client, { operation: 'token', form, about }, call);
     const { status, body, sentAt, error } = await sent.catch((failure: unknown) => {
-      throw asTokenFailure(failure, deadline.sent);
+      throw asTokenFailure(failure, call.sent);
     });
-    const details = { tenant: tenant.key, status, attempts: deadline.sent };
+    const details = { tenant: tenant.key, status, attempts: call.sent };
     if (error !== undefined) {
       throw rejection(error, details);
     }

@@ -8,7 +8,7 @@ import { refusedClient } from '../config/problems/token-endpoint-problems.js';
 import type { SharedValues } from '../store/shared-values.service.js';
 import type { Tenant } from '../config/tenant.js';
 import type { Clock } from '../call/clock.js';
-import type { Deadline } from '../call/deadline.js';
+import type { Call } from '../call/call.js';
 import { withTimeout } from '../call/time-limit.js';
 import type { Rests } from '../call/rests.js';
 import { splitUrl } from '../http/wire/http-client.js';
@@ -73,12 +73,12 @@ export class TokenSource {
     tenant: Tenant,
     held: Readonly<HeldToken>,
     isCurrent: () => boolean,
-    deadline: Deadline,
+    call: Call,
   ): Promise<TimedToken> {
-    const read = (): Promise<OAuthClient> => readApiClient(tenant, deadline, this.log);
+    const read = (): Promise<OAuthClient> => readApiClient(tenant, call, this.log);
     const renewWith = async (client: OAuthClient): Promise<TimedToken> => {
       const name = this.values.enabled ? this.values.secretName(clientText(tenant, client)) : undefined;
-      const token = await this.#tokenOf(client, name, tenant, held, deadline);
+      const token = await this.#tokenOf(client, name, tenant, held, call);
       if (name !== undefined && !token.isShared && isCurrent()) {
         // The callers do not wait for the store.
         void this.#keep(name, token);
@@ -90,7 +90,7 @@ export class TokenSource {
       return await renewWith(client).catch(async (error: unknown) => {
         // A refusal of now, and not one that is repeated in its rest: then this secret was read a moment ago.
         const isRefused =
-          error instanceof TokenRejectedError && refusesSecret(error.oauthError) && deadline.sent > 0;
+          error instanceof TokenRejectedError && refusesSecret(error.oauthError) && call.sent > 0;
         const newest = isRefused ? await newerClient(client, tenant.settings.clientSecret, read) : undefined;
         if (newest === undefined) {
           throw error;
@@ -109,7 +109,7 @@ export class TokenSource {
     name: string | undefined,
     tenant: Tenant,
     held: Readonly<HeldToken>,
-    deadline: Deadline,
+    call: Call,
   ): Promise<TimedToken> {
     const about = digestOf(secretTextOf(client));
     const request = {
@@ -123,7 +123,7 @@ export class TokenSource {
       // While the endpoint rests for this process, it does not wait for another one.
       const waits = failure === undefined ? WAITS : [];
       // Half of the time at most: the rest is for the token endpoint.
-      const search = withTimeout(deadline.remaining() / 2, () => this.#find(name, held, waits));
+      const search = withTimeout(call.remaining() / 2, () => this.#find(name, held, waits));
       // A search that takes too long finds nothing: the store never fails a call.
       const found = await search.catch(() => undefined);
       if (found !== undefined) {
@@ -131,11 +131,11 @@ export class TokenSource {
       }
     }
     if (failure !== undefined) {
-      deadline.silentSince = Number.NEGATIVE_INFINITY;
-      throw errorOf(failure, { tenant: tenant.key, attempts: deadline.sent });
+      call.silentSince = Number.NEGATIVE_INFINITY;
+      throw errorOf(failure, { tenant: tenant.key, attempts: call.sent });
     }
     try {
-      return await this.endpoint.request(client, tenant, about, deadline);
+      return await this.endpoint.request(client, tenant, about, call);
     } catch (error) {
       if (isExhibitorError(error) && error.isOfHost !== true && error.attempts !== 0) {
         this.rests.tokenFailed(request, failureOf(error), isPermanent(error));

@@ -6,7 +6,8 @@ import { SharedValues } from '../store/shared-values.service.js';
 import { TenantRegistry } from '../config/tenant-registry.service.js';
 import type { StateKey, Tenant } from '../config/tenant.js';
 import { Clock, LONGEST_TIMER } from '../call/clock.js';
-import { Deadlines, type Deadline } from '../call/deadline.js';
+import type { Call } from '../call/call.js';
+import { Calls } from '../call/calls.service.js';
 import { Rests } from '../call/rests.js';
 import { TokenEndpoint } from './token-endpoint.service.js';
 import type { AccessToken, TimedToken } from './token-lifetime.js';
@@ -14,7 +15,7 @@ import type { GetTokenOptions, InvalidateOptions } from './token-options.interfa
 import { TokenSource, type HeldToken } from './token-source.js';
 
 interface Renewal {
-  readonly deadline: Deadline;
+  readonly call: Call;
   readonly result: Promise<TimedToken>;
 }
 
@@ -43,7 +44,7 @@ export class TokenService {
   constructor(
     @Inject(TenantRegistry) private readonly tenants: TenantRegistry,
     @Inject(Clock) private readonly clock: Clock,
-    @Inject(Deadlines) private readonly deadlines: Deadlines,
+    @Inject(Calls) private readonly calls: Calls,
     @Inject(TokenEndpoint) endpoint: TokenEndpoint,
     @Inject(Rests) private readonly rests: Rests,
     @Inject(SharedValues) values: SharedValues,
@@ -64,7 +65,7 @@ export class TokenService {
     if (known instanceof Promise) {
       // The search takes its part of the deadline. The registry limits it, so it ends here only by signal or closing.
       const startedAt = this.clock.now();
-      const tenant = await this.deadlines.within(LONGEST_TIMER, (search) => search.race(known), signal);
+      const tenant = await this.calls.within(LONGEST_TIMER, (search) => search.race(known), signal);
       return this.#get(tenant, tenant.http.deadline - (this.clock.now() - startedAt), signal);
     }
     return this.#get(known, known.http.deadline, signal);
@@ -89,8 +90,8 @@ export class TokenService {
   }
 
   /** The token of a tenant, within the deadline of a call; synchronously where one is held. @internal */
-  tokenFor(tenant: Tenant, deadline: Deadline): TimedToken | Promise<TimedToken> {
-    return this.#fresh(tenant) ?? this.#wait(tenant, deadline);
+  tokenFor(tenant: Tenant, call: Call): TimedToken | Promise<TimedToken> {
+    return this.#fresh(tenant) ?? this.#wait(tenant, call);
   }
 
   /**
@@ -104,11 +105,11 @@ export class TokenService {
     tenant: Tenant,
     refused: TimedToken,
     sentAt: number,
-    deadline: Deadline,
+    call: Call,
   ): Promise<TimedToken | undefined> {
     const held = this.#heldOf(tenant);
     if (held.token?.accessToken !== refused.accessToken) {
-      return this.tokenFor(tenant, deadline);
+      return this.tokenFor(tenant, call);
     }
     if (held.renewal === undefined) {
       if (!this.rests.mayReplace(tenant.stateKey.id, this.clock.now() - refused.requestedAt)) {
@@ -116,7 +117,7 @@ export class TokenService {
       }
       held.rejected = { text: refused.accessToken, at: sentAt };
     }
-    return this.#wait(tenant, deadline);
+    return this.#wait(tenant, call);
   }
 
   /** The service answered 403: a scope may have been granted since this token was requested, so its renewal is due. @internal */
@@ -136,9 +137,8 @@ export class TokenService {
       return fresh.toAccessToken();
     }
     const left = Math.max(1, Math.ceil(ms));
-    const wait = async (deadline: Deadline): Promise<AccessToken> =>
-      (await this.#wait(tenant, deadline)).toAccessToken();
-    return this.deadlines.within(left, wait, signal);
+    const wait = async (call: Call): Promise<AccessToken> => (await this.#wait(tenant, call)).toAccessToken();
+    return this.calls.within(left, wait, signal);
   }
 
   /** The token that is held and has not expired. In its early window it is renewed in the background. */
@@ -165,18 +165,18 @@ export class TokenService {
   }
 
   /** Waits for the next token within the deadline of a call: that of the renewal under way, else of a new one. */
-  async #wait(tenant: Tenant, deadline: Deadline): Promise<TimedToken> {
+  async #wait(tenant: Tenant, call: Call): Promise<TimedToken> {
     try {
-      if (deadline.isOver) {
-        throw deadline.failure({ tenant: tenant.key });
+      if (call.isOver) {
+        throw call.failure({ tenant: tenant.key });
       }
       const held = this.#heldOf(tenant);
       // One whose time is up has not told its callers yet.
-      const joined = held.renewal?.deadline.isOver === true ? undefined : held.renewal;
+      const joined = held.renewal?.call.isOver === true ? undefined : held.renewal;
       // Published, where this call itself starts the renewal and no other process had the token.
       const outcome = held.rejected === undefined ? 'fetched' : 'forced';
-      const { result, deadline: own } = joined ?? this.#renew(tenant, held, deadline.remaining());
-      const token = await deadline.race(result, own);
+      const { result, call: own } = joined ?? this.#renew(tenant, held, call.remaining());
+      const token = await call.race(result, own);
       publishOutcome(tenant, joined !== undefined || token.isShared ? 'shared' : outcome);
       return token;
     } catch (error) {
@@ -187,25 +187,25 @@ export class TokenService {
 
   /** Starts a renewal with a deadline of its own, at least that of its caller. No caller's abort cancels it. */
   #renew(tenant: Tenant, held: Held, ms: number): Renewal {
-    const deadline = this.deadlines.start(Math.max(tenant.http.deadline, ms));
-    deadline.tenant = tenant.key;
-    const result = this.#request(tenant, held, deadline).finally(() => {
-      deadline.clear();
+    const call = this.calls.start(Math.max(tenant.http.deadline, ms));
+    call.tenant = tenant.key;
+    const result = this.#request(tenant, held, call).finally(() => {
+      call.clear();
       if (held.renewal === renewal) {
         held.renewal = undefined;
       }
     });
-    const renewal = { deadline, result };
+    const renewal = { call, result };
     held.renewal = renewal;
     // Every caller handles a failure itself. Without callers, an unhandled rejection would end the process.
     result.catch(() => undefined);
     return renewal;
   }
 
-  async #request(tenant: Tenant, held: Held, deadline: Deadline): Promise<TimedToken> {
+  async #request(tenant: Tenant, held: Held, call: Call): Promise<TimedToken> {
     try {
       const isCurrent = (): boolean => this.#held.get(tenant.stateKey) === held;
-      const token = await this.#source.renew(tenant, { ...held }, isCurrent, deadline);
+      const token = await this.#source.renew(tenant, { ...held }, isCurrent, call);
       held.token = token;
       held.rejected = undefined;
       return token;

@@ -106,18 +106,24 @@ const makers = {
     await import('reflect-metadata');
     const { PageReader } = await import('../../dist/exhibitors/pages/page-reader.js');
     const { iterateOver } = await import('../../dist/exhibitors/pages/read-pages.js');
+    const { Call } = await import('../../dist/call/call.js');
+    const { Clock } = await import('../../dist/call/clock.js');
     return itemsBy((pages) => {
       const fetch = async (page) => ({ page: pages[page - 1], rows: pages[page - 1].data });
+      const call = new Call(new Clock(), Infinity);
       const plan = {
         tenant: 'bench',
         itemsPerPage: ITEMS,
         startPage: 1,
         prefetch: 4,
+        call,
         onDrift: 'error',
         fetch,
       };
-      const event = { check: () => ({}), open: async () => new PageReader(plan) };
-      return iterateOver(event, ({ data }) => data);
+      return iterateOver(
+        () => ({ call, open: async () => new PageReader(plan) }),
+        ({ data }) => data,
+      );
     });
   },
 

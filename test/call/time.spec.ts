@@ -1,48 +1,60 @@
 import { getEventListeners, getMaxListeners, once } from 'node:events';
 import { describe, expect, it } from '@jest/globals';
 import { Clock } from '../../lib/call/clock.js';
-import { Deadline, onAbort } from '../../lib/call/deadline.js';
+import { Call, onAbort } from '../../lib/call/call.js';
 import { TimeoutError, withTimeout } from '../../lib/call/time-limit.js';
 import { createCache } from '../../lib/call/expiring-cache.js';
 import { StoppedClock } from '../support/clock.js';
 import { pause } from '../support/wait.js';
 
 /** How calls end by their deadlines and signals: test/exhibitors/leaving.spec.ts, test/http/leaving.spec.ts. */
-describe('a deadline', () => {
+describe('a call', () => {
   const clock = new Clock();
 
   it.each<[end: string, code: string, isTimeUp: boolean]>([
     ['its time', 'deadline_exceeded', true],
     ['the signal of its caller', 'aborted', false],
     ['the close of the module', 'service_unavailable', false],
-  ])('ends by %s, whatever ends it later, and calls its listeners once', async (end, code, isTimeUp) => {
+  ])('ends by %s, whatever ends it later, and tells its listeners once', async (end, code, isTimeUp) => {
     const caller = new AbortController();
-    const deadline = new Deadline(clock, end === 'its time' ? 20 : 5_000, caller.signal);
-    let calls = 0;
-    deadline.onOver(() => (calls += 1));
+    const call = new Call(clock, end === 'its time' ? 20 : 5_000, caller.signal);
+    let heard = 0;
+    call.whenOver(() => (heard += 1));
     if (end.startsWith('the signal')) {
       caller.abort();
     } else if (end.startsWith('the close')) {
-      deadline.close();
+      call.close();
     }
-    await expect(deadline.race(new Promise(() => {}))).rejects.toMatchObject({ code });
+    await expect(call.race(new Promise(() => {}))).rejects.toMatchObject({ code });
     caller.abort();
-    deadline.close();
-    deadline.onOver(() => (calls += 1));
-    expect([deadline.failure().code, deadline.isTimeUp, deadline.remaining()]).toEqual([code, isTimeUp, 0]);
-    expect(calls).toBe(2);
+    call.close();
+    call.whenOver(() => (heard += 1));
+    expect([call.failure().code, call.isTimeUp, call.remaining()]).toEqual([code, isTimeUp, 0]);
+    expect(heard).toBe(2);
+  });
+
+  it('ends its parts, for the same reason; a part that is done, or over first, leaves it alone', async () => {
+    const call = new Call(clock, 5_000);
+    const [open, done, short] = [call.part(Infinity), call.part(Infinity), call.part(10)];
+    done.clear();
+    await expect(short.race(new Promise(() => {}))).rejects.toMatchObject({ code: 'deadline_exceeded' });
+    expect([call.isOver, call.listenerCount('abort')]).toEqual([false, 1]);
+    call.close();
+    expect([open, done].map((part) => part.isOver)).toEqual([true, false]);
+    expect(open.failure().code).toBe('service_unavailable');
+    expect(call.part(Infinity).failure().code).toBe('service_unavailable');
   });
 
   it('releases timer, listeners and the signal of the caller when it is done, once or more', async () => {
     const controller = new AbortController();
-    const deadline = new Deadline(clock, 20, controller.signal);
+    const call = new Call(clock, 20, controller.signal);
     let heard = false;
-    deadline.onOver(() => (heard = true));
-    deadline.clear();
-    deadline.clear();
+    call.whenOver(() => (heard = true));
+    call.clear();
+    call.clear();
     expect(getEventListeners(controller.signal, 'abort')).toEqual([]);
     await pause(60);
-    expect([heard, deadline.isOver]).toEqual([false, false]);
+    expect([heard, call.isOver]).toEqual([false, false]);
   });
 });
 

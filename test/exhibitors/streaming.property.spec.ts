@@ -4,7 +4,8 @@
  */
 import { expect, it } from '@jest/globals';
 import * as fc from 'fast-check';
-import type { Subscription } from 'rxjs';
+import { Call } from '../../lib/call/call.js';
+import { Clock } from '../../lib/call/clock.js';
 import type {
   ExhibitorPage,
   PaginationMetadata,
@@ -50,16 +51,16 @@ class ModelService {
     this.rows = Array.from({ length: plan.rows }, (_, id) => ({ id }));
   }
 
-  fetch = async (page: number, itemsPerPage: number, requests: Subscription): Promise<Page<Row>> => {
+  fetch = async (page: number, itemsPerPage: number, requests: Call): Promise<Page<Row>> => {
     const { latencies, clampTo } = this.plan;
     const request = this.asked.push(page);
     this.underWay += 1;
     this.mostUnderWay = Math.max(this.mostUnderWay, this.underWay);
-    for (let turn = latencies[request % latencies.length] ?? 0; turn >= 0 && !requests.closed; turn -= 1) {
+    for (let turn = latencies[request % latencies.length] ?? 0; turn >= 0 && !requests.isOver; turn -= 1) {
       await Promise.resolve();
     }
     this.underWay -= 1;
-    if (requests.closed) {
+    if (requests.isOver) {
       throw new Error('aborted');
     }
     return this.#answer(page, Math.min(itemsPerPage, clampTo));
@@ -111,10 +112,14 @@ const readings: fc.Arbitrary<Reading> = fc.record({
 
 async function read(service: ModelService, how: Reading) {
   const pages: ExhibitorPage<Row>[] = [];
-  const open = async ({ consumer }: { consumer: Subscription }) =>
-    new PageReader<Row>({ ...how, tenant: 'acme', consumer, onDrift: 'error', fetch: service.fetch });
+  const call = new Call(new Clock(), Infinity);
+  const open = async () =>
+    new PageReader<Row>({ ...how, tenant: 'acme', call, onDrift: 'error', fetch: service.fetch });
   const error = await new Promise<unknown>((resolve) => {
-    observe({ check: () => ({}), open }, (page) => [page]).subscribe({
+    observe(
+      () => ({ call, open }),
+      (page) => [page],
+    ).subscribe({
       next: (page) => {
         pages.push(page);
         expect(Math.max(...service.asked)).toBeLessThan(how.startPage + pages.length + how.prefetch);

@@ -6,7 +6,7 @@ import { ProblemLog } from '../../lib/config/problems/problem-log.service.js';
 import type { TenantRegistry } from '../../lib/config/tenant-registry.service.js';
 import type { Tenant } from '../../lib/config/tenant.js';
 import { Clock } from '../../lib/call/clock.js';
-import { Deadlines } from '../../lib/call/deadline.js';
+import { Calls } from '../../lib/call/calls.service.js';
 import { Rests } from '../../lib/call/rests.js';
 import type { TransportReply, TransportRequest } from '../../lib/http/transport-request.interface.js';
 import { loadAxios } from '../../lib/http/wire/axios-client.js';
@@ -37,18 +37,18 @@ export function ending<P extends TestServer | Sender>(part: P): P {
 export class Sender {
   readonly registry: TenantRegistry;
   readonly transport: Transport;
-  readonly #deadlines: Deadlines;
+  readonly #calls: Calls;
 
   private constructor(
     options: unknown,
     readonly clock: Clock,
   ) {
     const checked = checkOptions(options);
-    this.#deadlines = new Deadlines(clock);
+    this.#calls = new Calls(clock);
     this.registry = registryOf(checked, clock);
     this.transport = new Transport(
       clock,
-      this.#deadlines,
+      this.#calls,
       new ProblemLog(checked, clock),
       checked,
       PACKAGES,
@@ -78,7 +78,7 @@ export class Sender {
     call: { tenant?: string; deadline?: number; signal?: AbortSignal } = {},
   ): Promise<TransportReply> {
     const tenant = await this.tenant(call.tenant);
-    const deadline = this.#deadlines.start(call.deadline ?? tenant.http.deadline, call.signal);
+    const running = this.#calls.start(call.deadline ?? tenant.http.deadline, call.signal);
     const whole: TransportRequest = {
       operation: 'list',
       method: 'GET',
@@ -86,7 +86,7 @@ export class Sender {
       template: '/list',
       ...request,
     };
-    return this.transport.send(tenant, whole, deadline).finally(() => deadline.clear());
+    return this.transport.send(tenant, whole, running).finally(() => running.clear());
   }
 
   close(): Promise<void> {

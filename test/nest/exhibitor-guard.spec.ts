@@ -14,7 +14,7 @@ import {
   type HttpContext,
 } from '../../lib/index.js';
 import { Sealer } from '../../lib/store/sealer.service.js';
-import { Deadlines } from '../../lib/call/deadline.js';
+import { Calls } from '../../lib/call/calls.service.js';
 import { BoothController } from '../support/booth.controller.js';
 import { clockOf } from '../support/clock.js';
 import { COOKIE_SECRET, startHost, tenantsOptions, type Host, type HostKind } from '../support/host.js';
@@ -540,13 +540,13 @@ describe('a guard that has seen the user', () => {
     expect(opened()).toBe(1);
   });
 
-  it('starts no deadline, and so no timer, once cookie and lookup are remembered', async () => {
+  it('starts no call, and so no timer, once cookie and lookup are remembered', async () => {
     const visitor = await enter('sam.several');
-    const deadlines = jest.spyOn(host.app.get(Deadlines, { strict: false }), 'start');
+    const calls = jest.spyOn(host.app.get(Calls, { strict: false }), 'start');
     const started: number[] = [];
     for (let visit = 0; visit < 3; visit += 1) {
       expect((await visitor.visit(`${host.url}/events/regional-2026/mine`)).status).toBe(200);
-      started.push(deadlines.mock.calls.length);
+      started.push(calls.mock.calls.length);
     }
     expect(started[0]).toBeGreaterThan(0);
     expect(started).toEqual(started.map(() => started[0]));

@@ -2,14 +2,15 @@ import { ExhibitorError } from '../../errors/exhibitor.error.js';
 import { isExhibitorError } from '../../errors/is-exhibitor-error.js';
 import type { TenantOptions } from '../../config/tenant-options.interface.js';
 import { problemText } from '../../config/problems/problem-log.service.js';
-import { Deadlines, type Deadline } from '../../call/deadline.js';
+import type { Call } from '../../call/call.js';
+import { Calls } from '../../call/calls.service.js';
 import { begin, Unproved, type Diagnosis, type Json } from './diagnosis.js';
 import type { DiagnosisHints, Finding } from './finding.js';
 import { authorize, cookies, loginClient, metadata, publishedKey } from './login-steps.js';
 import { access, apiClient, clock, connection, list, lookup, valid } from './service-steps.js';
 
 /** Returns what it proved, or throws `Unproved` or what a service throws. */
-type Step = (diagnosis: Diagnosis, deadline: Deadline) => Promise<string>;
+type Step = (diagnosis: Diagnosis, call: Call) => Promise<string>;
 
 const SERVICE: Record<string, Step> = { connection, clock, token: apiClient, tenant: access, list, lookup };
 const LOGIN: Record<string, Step> = { metadata, keys: publishedKey, authorize, login: loginClient, cookies };
@@ -57,9 +58,9 @@ export async function* diagnoseModule(
 async function examine(step: string, test: Step, diagnosis: Diagnosis): Promise<Finding> {
   const { context, tenant, seen, hints } = diagnosis;
   Object.assign(seen, { address: '', problem: undefined });
-  const work = (deadline: Deadline): Promise<string> => test(diagnosis, deadline);
+  const work = (call: Call): Promise<string> => test(diagnosis, call);
   try {
-    const message = await context.get(Deadlines).within(tenant.http.deadline, work, hints.signal);
+    const message = await context.get(Calls).within(tenant.http.deadline, work, hints.signal);
     return { step, status: 'ok', message };
   } catch (error) {
     if (hints.signal?.aborted === true) {

@@ -9,7 +9,7 @@ import { parseUrl } from '../../model/parse-url.js';
 import { isAllowedUrl } from '../../config/value-schemas.js';
 import { browserLoginOf, loginOf, Tenant } from '../../config/tenant.js';
 import { refusesSecret } from '../../tokens/client-authentication.js';
-import type { Deadline } from '../../call/deadline.js';
+import type { Call } from '../../call/call.js';
 import { prove, Unproved, type Diagnosis, type Probed } from './diagnosis.js';
 
 /** A code, and a secret. */
@@ -61,10 +61,10 @@ export async function metadata(diagnosis: Diagnosis): Promise<string> {
   return 'nothing that the provider publishes contradicts the issuer';
 }
 
-export async function publishedKey(diagnosis: Diagnosis, deadline: Deadline): Promise<string> {
+export async function publishedKey(diagnosis: Diagnosis, call: Call): Promise<string> {
   const { tenant, context, options } = diagnosis;
   const { issuer } = loginOf(tenant);
-  const { keys } = await context.get(OpenIdProvider).keysOf(tenant, deadline);
+  const { keys } = await context.get(OpenIdProvider).keysOf(tenant, call);
   diagnosis.needs('metadata');
   const url = described((await diagnosis.probe(metadataUrl(issuer))).json['jwks_uri']);
   const isAllowed = isAllowedUrl(url, tenant.key, options.settings.allowedOrigins);
@@ -79,11 +79,11 @@ export async function publishedKey(diagnosis: Diagnosis, deadline: Deadline): Pr
 }
 
 /** With `prompt=none`, the authorize endpoint answers at once to the `redirectUri` of a client that it knows. */
-export async function authorize(diagnosis: Diagnosis, deadline: Deadline): Promise<string> {
+export async function authorize(diagnosis: Diagnosis, call: Call): Promise<string> {
   const { tenant, context } = diagnosis;
   const request = startLogin(diagnosis, 'authorize');
   const login = browserLoginOf(tenant);
-  const url = await context.get(OpenIdProvider).urlOf(tenant, 'authorize', deadline);
+  const url = await context.get(OpenIdProvider).urlOf(tenant, 'authorize', call);
   const address = new URL(await authorizationUrl(login, request, url, { prompt: 'none' }));
   // Only a redirect can be read without a browser.
   address.searchParams.delete('response_mode');
@@ -97,16 +97,11 @@ export async function authorize(diagnosis: Diagnosis, deadline: Deadline): Promi
   // Some providers redirect to the page that says what they refuse.
   const isPage = target === undefined || target.href.includes('error');
   prove(isPage, `the provider redirects to ${target?.origin}, not to redirectUri: log in once by a browser`);
-  return refused(diagnosis, login.redirectUri, reply, deadline);
+  return refused(diagnosis, login.redirectUri, reply, call);
 }
 
 /** What a page for people says. It is answered with 200, 400, 401 or 403. */
-async function refused(
-  diagnosis: Diagnosis,
-  redirectUri: string,
-  reply: Probed,
-  deadline: Deadline,
-): Promise<never> {
+async function refused(diagnosis: Diagnosis, redirectUri: string, reply: Probed, call: Call): Promise<never> {
   const { tenant, proved } = diagnosis;
   prove(reply.status >= 200 && reply.status <= 403, reply, tenant.endpointOption('authorize'));
   const message = `${reply.message}: it refuses the client, or '${redirectUri}' is not registered for it`;
@@ -114,9 +109,9 @@ async function refused(
   const refusesClient = !refusesRedirect && REFUSES_CLIENT.test(reply.text);
   prove(!refusesClient, message, 'login.clientId');
   // The id of another client has neither this redirectUri nor this secret. Its own secret proves the id.
-  const accepts = await acceptsClient(diagnosis, tenant, deadline);
+  const accepts = await acceptsClient(diagnosis, tenant, call);
   // Keycloak accepts any secret of a public client.
-  const acceptsAny = accepts === true && (await acceptsClient(diagnosis, withMadeUpSecret(tenant), deadline));
+  const acceptsAny = accepts === true && (await acceptsClient(diagnosis, withMadeUpSecret(tenant), call));
   const known = accepts === undefined ? refusesRedirect : accepts && acceptsAny !== true;
   if (known) {
     proved.add('login.clientId');
@@ -127,12 +122,8 @@ async function refused(
 }
 
 /** Whether the token endpoint accepts the login client. `undefined` where its reply tells nothing of the client. */
-function acceptsClient(
-  diagnosis: Diagnosis,
-  tenant: Tenant,
-  deadline: Deadline,
-): Promise<boolean | undefined> {
-  return redeem(diagnosis, tenant, deadline).then(
+function acceptsClient(diagnosis: Diagnosis, tenant: Tenant, call: Call): Promise<boolean | undefined> {
+  return redeem(diagnosis, tenant, call).then(
     () => true,
     (error: unknown) => (refusesSecret(Object(error)['oauthError']) ? false : undefined),
   );
@@ -158,16 +149,16 @@ function answer(diagnosis: Diagnosis, response: URLSearchParams): string {
 }
 
 /** A provider refuses a wrong client before it looks at the code (RFC 6749 §5.2), so that any code will do. */
-export async function loginClient(diagnosis: Diagnosis, deadline: Deadline): Promise<string> {
+export async function loginClient(diagnosis: Diagnosis, call: Call): Promise<string> {
   const { tenant, seen } = diagnosis;
-  await redeem(diagnosis, tenant, deadline);
+  await redeem(diagnosis, tenant, call);
   return `${seen.address} accepts the login client`;
 }
 
-async function redeem(diagnosis: Diagnosis, tenant: Tenant, deadline: Deadline): Promise<void> {
+async function redeem(diagnosis: Diagnosis, tenant: Tenant, call: Call): Promise<void> {
   const { verifier } = startLogin(diagnosis, 'token');
   try {
-    await diagnosis.context.get(CodeExchange).redeem(tenant, { code: MADE_UP, verifier }, deadline);
+    await diagnosis.context.get(CodeExchange).redeem(tenant, { code: MADE_UP, verifier }, call);
   } catch (error) {
     if (Object(error)['oauthError'] !== 'invalid_grant') {
       throw error;

@@ -5,7 +5,7 @@ import { metadataUrl } from '../../oidc/openid-provider.service.js';
 import { unverified } from '../../oidc/verify-signature.js';
 import { shownUrl } from '../../config/problems/address-problems.js';
 import { bootAdvice } from '../../config/problems/boot-advice.js';
-import type { Deadline } from '../../call/deadline.js';
+import type { Call } from '../../call/call.js';
 import { Tenant } from '../../config/tenant.js';
 import { TokenService } from '../../tokens/token.service.js';
 import { prove, Unproved, type Diagnosis, type Probed } from './diagnosis.js';
@@ -34,12 +34,12 @@ export async function connection(diagnosis: Diagnosis): Promise<string> {
 }
 
 /** The clock of this machine and that of the provider, which dates its tokens. */
-export async function clock(diagnosis: Diagnosis, deadline: Deadline): Promise<string> {
+export async function clock(diagnosis: Diagnosis, call: Call): Promise<string> {
   const { authUrl, login: { clockTolerance = 30 } = {} } = diagnosis.tenant;
   const { headers, receivedAt } = await diagnosis.probe(metadataUrl(authUrl));
   // A cache dates a reply when it was made (RFC 9111 §5.1).
   const byDate = Math.round((receivedAt - Date.parse(headers.date ?? '')) / 1000) - Number(headers.age ?? 0);
-  const ahead = Number.isFinite(byDate) ? byDate : await aheadOfToken(diagnosis, deadline);
+  const ahead = Number.isFinite(byDate) ? byDate : await aheadOfToken(diagnosis, call);
   const untold = 'not tested: neither a reply of the provider nor a token tells its time';
   prove(Number.isFinite(ahead), untold);
   const message = `the clock of this host is ${Math.abs(ahead)} s ${ahead < 0 ? 'behind' : 'ahead of'} that of the provider`;
@@ -48,9 +48,9 @@ export async function clock(diagnosis: Diagnosis, deadline: Deadline): Promise<s
 }
 
 /** Keycloak sends no `Date`. Its token was issued a moment ago. In seconds; `NaN` without a JWT, whose reason the next step tells. */
-async function aheadOfToken(diagnosis: Diagnosis, deadline: Deadline): Promise<number> {
+async function aheadOfToken(diagnosis: Diagnosis, call: Call): Promise<number> {
   try {
-    await apiClient(diagnosis, deadline);
+    await apiClient(diagnosis, call);
   } catch (error) {
     diagnosis.refusal = { error, seen: { ...diagnosis.seen } };
     return Number.NaN;
@@ -58,25 +58,25 @@ async function aheadOfToken(diagnosis: Diagnosis, deadline: Deadline): Promise<n
   return Math.round(Date.now() / 1000 - Number(unverified(diagnosis.accessToken, 'claims').iat));
 }
 
-export async function apiClient(diagnosis: Diagnosis, deadline: Deadline): Promise<string> {
+export async function apiClient(diagnosis: Diagnosis, call: Call): Promise<string> {
   const { tenant, context, seen, proved, refusal } = diagnosis;
   if (refusal !== undefined) {
     Object.assign(seen, refusal.seen);
     throw refusal.error;
   }
-  const { accessToken } = await context.get(TokenService).tokenFor(tenant, deadline);
+  const { accessToken } = await context.get(TokenService).tokenFor(tenant, call);
   diagnosis.accessToken = accessToken;
   proved.add('endpoints.token');
   return `${shownUrl(tenant.tokenUrl)} accepts the API client`;
 }
 
-export async function access(diagnosis: Diagnosis, deadline: Deadline): Promise<string> {
+export async function access(diagnosis: Diagnosis, call: Call): Promise<string> {
   diagnosis.needs('token');
   const { baseUrl } = diagnosis.tenant;
   const reply = await read(diagnosis, baseUrl);
   const { status } = reply;
   if (status === 401 || status === 403) {
-    throw await refusedToken(diagnosis, reply, deadline);
+    throw await refusedToken(diagnosis, reply, call);
   }
 
   // A service that refuses requests without a token has accepted this one if it answers anything else than a refusal.
@@ -89,12 +89,11 @@ export async function access(diagnosis: Diagnosis, deadline: Deadline): Promise<
 async function refusedToken(
   diagnosis: Diagnosis,
   { status, headers, message }: Probed,
-  deadline: Deadline,
+  call: Call,
 ): Promise<Unproved> {
   const { tenant, accessToken } = diagnosis;
   const scope = tenant.settings.scope ?? USUAL_SCOPE;
-  const usual =
-    tenant.settings.scope === USUAL_SCOPE ? status : await statusWithUsualScope(diagnosis, deadline);
+  const usual = tenant.settings.scope === USUAL_SCOPE ? status : await statusWithUsualScope(diagnosis, call);
   const challenge = String(headers['www-authenticate']);
   if (![0, 401, 403].includes(usual) || challenge.includes('insufficient_scope')) {
     return new Unproved(message, ['scope']);
@@ -117,13 +116,13 @@ async function refusedToken(
 }
 
 /** What the service answers to a token with the scope of the specification. 0 where the provider grants none. */
-async function statusWithUsualScope(diagnosis: Diagnosis, deadline: Deadline): Promise<number> {
+async function statusWithUsualScope(diagnosis: Diagnosis, call: Call): Promise<number> {
   const { tenant, context } = diagnosis;
   const usual = new Tenant(tenant.key, { ...tenant.settings, scope: USUAL_SCOPE }, tenant.http);
   const { seen } = diagnosis;
   const before = { ...seen };
   try {
-    const { accessToken } = await context.get(TokenService).tokenFor(usual, deadline);
+    const { accessToken } = await context.get(TokenService).tokenFor(usual, call);
     return (await read(diagnosis, tenant.baseUrl, accessToken)).status;
   } catch {
     return 0;
@@ -153,14 +152,14 @@ async function absentOptions(diagnosis: Diagnosis): Promise<string[]> {
   return status === 200 ? ['baseUrl'] : ['baseUrl', 'eventId'];
 }
 
-export async function lookup(diagnosis: Diagnosis, deadline: Deadline): Promise<string> {
+export async function lookup(diagnosis: Diagnosis, call: Call): Promise<string> {
   const { tenant, context, hints } = diagnosis;
   const { eventId, contactEmail } = hints;
   const isNamed = eventId !== undefined && contactEmail !== undefined;
   prove(isNamed, 'not tested: name a contact of an event by contactEmail or --email');
   diagnosis.needs('list');
   const lookups = context.get(ExhibitorLookups);
-  const found = await lookups.findFresh({ tenant, eventId, contactEmail }, deadline);
+  const found = await lookups.findFresh({ tenant, eventId, contactEmail }, call);
   return `the lookup answers ${found.length} exhibitors of the contact`;
 }
 

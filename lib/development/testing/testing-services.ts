@@ -52,12 +52,12 @@ function transportTo(backend: ExhibitorTestingBackend): Type<Transport> {
     }
   };
   return class extends Transport {
-    override async send(...[tenant, { operation, url }, deadline]: Parameters<Transport['send']>) {
+    override async send(...[tenant, { operation, url }, call]: Parameters<Transport['send']>) {
       if (operation === 'lookup') {
         // A failure of the service, for which an old answer may serve.
-        deadline.silentSince = Number.NEGATIVE_INFINITY;
+        call.silentSince = Number.NEGATIVE_INFINITY;
         backend.failIfDue({ method: operation, tenant: tenant.key });
-        deadline.silentSince = Number.POSITIVE_INFINITY;
+        call.silentSince = Number.POSITIVE_INFINITY;
       }
       // A 404 is about the event: the log need not warn of the base URL.
       tenant.stateKey.hasAnswered = true;

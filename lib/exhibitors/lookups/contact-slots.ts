@@ -1,5 +1,5 @@
 import { ExhibitorError } from '../../errors/exhibitor.error.js';
-import type { Deadline } from '../../call/deadline.js';
+import type { Call } from '../../call/call.js';
 import { Semaphore } from '../../http/limits/semaphore.js';
 import type { LookupSubject } from './lookup-endpoint.js';
 
@@ -16,18 +16,14 @@ export class ContactSlots {
    * @throws {ExhibitorError} `deadline_exceeded` or `aborted` where the call is over and has no slot; `service_unavailable`
    * where too many wait
    */
-  async run<R>(
-    { tenant, contactEmail }: LookupSubject,
-    deadline: Deadline,
-    work: () => Promise<R>,
-  ): Promise<R> {
+  async run<R>({ tenant, contactEmail }: LookupSubject, call: Call, work: () => Promise<R>): Promise<R> {
     const key = `${tenant.stateKey.id}:${contactEmail}`;
     const contact = this.#contacts.get(key) ?? new Semaphore(LIMITS);
     this.#contacts.set(key, contact);
-    const entry = await contact.enter(deadline);
+    const entry = await contact.enter(call);
     const details = { tenant: tenant.key, attempts: 0 };
     if (entry === 'over') {
-      throw deadline.failure(details);
+      throw call.failure(details);
     }
     if (entry === 'full') {
       const message = 'not sent: too many lookups of one contact';

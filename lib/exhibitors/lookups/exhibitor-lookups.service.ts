@@ -5,7 +5,8 @@ import { isExhibitorError } from '../../errors/is-exhibitor-error.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../../config/check-options.js';
 import { ProblemLog } from '../../config/problems/problem-log.service.js';
 import { Clock } from '../../call/clock.js';
-import { Deadlines, type Deadline } from '../../call/deadline.js';
+import type { Call } from '../../call/call.js';
+import { Calls } from '../../call/calls.service.js';
 import { Rests } from '../../call/rests.js';
 import { createCache, type ExpiringCache } from '../../call/expiring-cache.js';
 import type { LookupFilter } from '../call-options.interface.js';
@@ -30,7 +31,7 @@ interface CachedLookup {
 
 interface RunningLookup {
   readonly records: Promise<readonly unknown[]>;
-  readonly deadline: Deadline;
+  readonly call: Call;
 }
 
 /**
@@ -49,7 +50,7 @@ export class ExhibitorLookups {
 
   constructor(
     @Inject(RestClient) rest: RestClient,
-    @Inject(Deadlines) private readonly deadlines: Deadlines,
+    @Inject(Calls) private readonly calls: Calls,
     @Inject(Clock) private readonly clock: Clock,
     @Inject(Rests) private readonly rests: Rests,
     @Inject(ProblemLog) log: ProblemLog,
@@ -82,7 +83,7 @@ export class ExhibitorLookups {
   }
 
   /** The records. While the service fails, an older answer may do (`staleIfError`): at once in the rest after a failure. */
-  async find(subject: LookupSubject, caller: Deadline): Promise<readonly unknown[]> {
+  async find(subject: LookupSubject, caller: Call): Promise<readonly unknown[]> {
     const remembered = this.remembered(subject);
     if (remembered !== undefined) {
       return remembered;
@@ -94,19 +95,19 @@ export class ExhibitorLookups {
       return resting.records;
     }
     const running = this.#running.get(key);
-    const joined = running?.deadline.isOver === true ? undefined : running;
-    const { records, deadline } = joined ?? this.#start(subject, caller);
+    const joined = running?.call.isOver === true ? undefined : running;
+    const { records, call } = joined ?? this.#start(subject, caller);
     const patience = Math.min(subject.tenant.http.attemptTimeout, caller.remaining());
     try {
-      const found = await caller.race(records, deadline);
+      const found = await caller.race(records, call);
       report(subject, 'miss');
       return found;
     } catch (error) {
       // It began before this call, and ran out of time.
-      if (joined !== undefined && deadline.isSilent && !caller.isOver) {
+      if (joined !== undefined && call.isSilent && !caller.isOver) {
         return this.find(subject, caller);
       }
-      const old = isOutage(error, deadline, patience) ? this.#cache?.get(key) : undefined;
+      const old = isOutage(error, call, patience) ? this.#cache?.get(key) : undefined;
       report(subject, old === undefined ? 'miss' : 'stale');
       if (old === undefined) {
         throw error;
@@ -117,10 +118,10 @@ export class ExhibitorLookups {
   }
 
   /** The records of a new request: one that is under way may be older than this call. */
-  async findFresh(subject: LookupSubject, caller: Deadline): Promise<readonly unknown[]> {
+  async findFresh(subject: LookupSubject, caller: Call): Promise<readonly unknown[]> {
     report(subject, 'miss');
-    const { records, deadline } = this.#start(subject, caller);
-    return caller.race(records, deadline);
+    const { records, call } = this.#start(subject, caller);
+    return caller.race(records, call);
   }
 
   /** Removes cached answers. Lookups under way answer their callers, and are not cached. */
@@ -134,28 +135,24 @@ export class ExhibitorLookups {
   }
 
   /** Begins a lookup with a deadline of its own, so that no caller's abort cancels it. */
-  #start(subject: LookupSubject, caller: Deadline): RunningLookup {
+  #start(subject: LookupSubject, caller: Call): RunningLookup {
     const key = keyOf(subject);
-    const deadline = this.deadlines.start(Math.max(subject.tenant.http.deadline, caller.remaining()));
-    const records = this.#ask(subject, deadline, () => this.#running.get(key) === lookup);
-    const lookup = { records, deadline };
+    const call = this.calls.start(Math.max(subject.tenant.http.deadline, caller.remaining()));
+    const records = this.#ask(subject, call, () => this.#running.get(key) === lookup);
+    const lookup = { records, call };
     this.#running.set(key, lookup);
     return lookup;
   }
 
-  async #ask(
-    subject: LookupSubject,
-    deadline: Deadline,
-    isLatest: () => boolean,
-  ): Promise<readonly unknown[]> {
+  async #ask(subject: LookupSubject, call: Call, isLatest: () => boolean): Promise<readonly unknown[]> {
     try {
-      const answer = await this.#slots.run(subject, deadline, () => this.#endpoint.find(subject, deadline));
+      const answer = await this.#slots.run(subject, call, () => this.#endpoint.find(subject, call));
       if (isLatest()) {
         this.#keep(keyOf(subject), answer);
       }
       return answer.records;
     } finally {
-      deadline.clear();
+      call.clear();
       if (isLatest()) {
         this.#running.delete(keyOf(subject));
       }
@@ -192,7 +189,7 @@ function matches(key: string, filter: LookupFilter): boolean {
  * Whether the service or the token endpoint failed. Our own limits are no outage: a user whose exhibitor was taken away could reach
  * those on purpose.
  */
-function isOutage(error: unknown, lookup: Deadline, patience: number): boolean {
+function isOutage(error: unknown, lookup: Call, patience: number): boolean {
   return isExhibitorError(error) && OUTAGES.has(error.code) && lookup.hasPartnerFailed(patience);
 }
 

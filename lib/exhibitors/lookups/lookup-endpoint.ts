@@ -3,7 +3,7 @@ import { freezeJson, isRecord } from '../../model/json-values.js';
 import type { ExhibitorSettings } from '../../config/exhibitor-settings.js';
 import type { ProblemLog } from '../../config/problems/problem-log.service.js';
 import type { Tenant } from '../../config/tenant.js';
-import type { Deadline } from '../../call/deadline.js';
+import type { Call } from '../../call/call.js';
 import type { ExhibitorIdOf } from '../exhibitor-id.js';
 import { membersOf, parseLookup, parseRecords, refuseEmpty } from '../parse-replies.js';
 import type { RestClient } from '../rest-client.service.js';
@@ -39,17 +39,17 @@ export class LookupEndpoint {
    * @throws {ExhibitorError} `malformed_response`, also where a row does not fit `exhibitorSchema` or is empty, and as
    * {@link readLookupPages}
    */
-  async find(subject: LookupSubject, deadline: Deadline): Promise<LookupAnswer> {
+  async find(subject: LookupSubject, call: Call): Promise<LookupAnswer> {
     const tenant = subject.tenant.key;
-    const body = await this.fetch(subject, '', deadline);
+    const body = await this.fetch(subject, '', call);
     const rows = isPartOfLookup(body)
-      ? await readLookupPages(body, tenant, (query) => this.fetch(subject, query, deadline))
+      ? await readLookupPages(body, tenant, call, (query) => this.fetch(subject, query, call))
       : parseLookup(body, tenant, this.schema === undefined ? this.idOf : undefined);
     const bytes = Buffer.byteLength(JSON.stringify(rows));
     const isOne = isRecord(body) && rows[0] === body;
     const origin = { tenant, log: this.log, path: '', note: isOne ? membersOf(body) : undefined };
     const parsed = parseRecords(rows, this.schema, origin);
-    const records = parsed instanceof Promise ? await deadline.race(parsed) : parsed;
+    const records = parsed instanceof Promise ? await call.race(parsed) : parsed;
     // A schema may drop each member.
     refuseEmpty(records, origin);
     freezeJson(records);
@@ -60,12 +60,12 @@ export class LookupEndpoint {
   private async fetch(
     { tenant, eventId, contactEmail }: LookupSubject,
     query: string,
-    deadline: Deadline,
+    call: Call,
   ): Promise<unknown> {
     const path = lookupPath(eventId, contactEmail) + query;
     const request = { operation: 'lookup', path, template: TEMPLATE, contact: contactEmail } as const;
     try {
-      return (await this.rest.get(tenant, request, deadline)).body;
+      return (await this.rest.get(tenant, request, call)).body;
     } catch (error) {
       // The service does not document its reply where no exhibitor matches; 404 may be one.
       if (isExhibitorError(error) && error.code === 'not_found') {

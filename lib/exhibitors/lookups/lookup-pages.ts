@@ -1,3 +1,4 @@
+import type { Call } from '../../call/call.js';
 import { PaginationDriftError, type PaginationBreach } from '../../errors/pagination-drift.error.js';
 import { isRecord } from '../../model/json-values.js';
 import { rowsExpected, type Page } from '../pages/page-drift.js';
@@ -29,18 +30,21 @@ export function isPartOfLookup(body: unknown): boolean {
  * @throws {PaginationDriftError} where the pages contradict each other, for example because the service ignores paging
  * @param first the first reply
  * @param tenant key of the tenant, for errors
+ * @param call the lookup
  * @param fetch the body of a further page; `undefined` where there is none
  * @throws {ExhibitorError} `malformed_response` for more than 20 pages, and as {@link parsePage}
  */
 export async function readLookupPages(
   first: unknown,
   tenant: string,
+  call: Call,
   fetch: (query: string) => Promise<unknown>,
 ): Promise<readonly unknown[]> {
   const firstPage = pageOf(1, first, tenant);
   const { totalPages } = firstPage.page.paginationMetadata;
   const reader = new PageReader<unknown>({
     tenant,
+    call,
     startPage: 1,
     maxPages: undefined,
     // The page size of the first reply counts.

@@ -3,12 +3,11 @@ import { CHECKED_OPTIONS, type CheckedOptions } from '../../config/check-options
 import type { ExhibitorSettings } from '../../config/exhibitor-settings.js';
 import { ProblemLog } from '../../config/problems/problem-log.service.js';
 import type { Tenant } from '../../config/tenant.js';
-import type { Deadline } from '../../call/deadline.js';
-import { CallRunner, type Call, type RunningCall } from '../call-runner.service.js';
+import type { Call } from '../../call/call.js';
+import { CallRunner } from '../call-runner.service.js';
 import type { ListCall, StreamCall } from '../call-options.schema.js';
 import { parsePage, parseRecords } from '../parse-replies.js';
 import { RestClient } from '../rest-client.service.js';
-import type { ExhibitorPage } from './exhibitor-page.interface.js';
 import type { Page } from './page-drift.js';
 import { PageReader } from './page-reader.js';
 
@@ -28,40 +27,37 @@ export class ExhibitorPages {
     this.#schema = settings.exhibitorSchema;
   }
 
-  async page<T>(eventId: string, call: RunningCall<ListCall>): Promise<ExhibitorPage<T>> {
-    const { page } = await this.calls.run(call, (tenant, deadline) =>
-      this.#fetch<T>(tenant, eventId, call, deadline),
-    );
-    return page;
-  }
-
   /** A reader of all pages. The tenant is found once, so that a stream never contains pages of two tenants. */
-  async reader<T>(eventId: string, call: Call<StreamCall>): Promise<PageReader<T>> {
-    const tenant = await this.calls.tenant(call);
-    const { deadline } = call;
+  async reader<T>(eventId: string, options: StreamCall, call: Call): Promise<PageReader<T>> {
+    const tenant = await this.calls.tenantOf(options, call);
+    const { deadline = tenant.http.deadline } = options;
     return new PageReader({
-      ...call,
+      ...options,
+      call,
       tenant: tenant.key,
-      fetch: (page, itemsPerPage, consumer) =>
-        this.calls.within(tenant, { deadline, consumer }, (limit) =>
-          this.#fetch<T>(tenant, eventId, { page, itemsPerPage }, limit),
+      fetch: (page, itemsPerPage, requests) =>
+        this.calls.within(
+          deadline,
+          (one) => this.page<T>(tenant, eventId, { page, itemsPerPage }, one),
+          requests,
         ),
     });
   }
 
-  async #fetch<T>(
+  /** One page, as the service answers it. */
+  async page<T>(
     tenant: Tenant,
     eventId: string,
     { page: number, itemsPerPage }: Pick<ListCall, 'page' | 'itemsPerPage'>,
-    deadline: Deadline,
+    call: Call,
   ): Promise<Page<T>> {
     const path = listPath(eventId, number, itemsPerPage);
-    const { body } = await this.rest.get(tenant, { operation: 'list', path, template: TEMPLATE }, deadline);
+    const { body } = await this.rest.get(tenant, { operation: 'list', path, template: TEMPLATE }, call);
     const wire = parsePage(body, tenant.key);
     const rows = wire.data;
     const origin = { tenant: tenant.key, log: this.log, path: 'data' };
     const records = parseRecords<T>(rows, this.#schema, origin);
-    const data = records instanceof Promise ? await deadline.race(records) : records;
+    const data = records instanceof Promise ? await call.race(records) : records;
     return { number, page: Object.assign(wire, { data }), rows };
   }
 }

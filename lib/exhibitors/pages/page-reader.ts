@@ -1,8 +1,7 @@
-import type { Subscription } from 'rxjs';
 import { publish } from '../../call/channels.js';
 import { isExhibitorError } from '../../errors/is-exhibitor-error.js';
 import { PaginationDriftError, type PaginationBreach } from '../../errors/pagination-drift.error.js';
-import { abortedCall } from '../call-runner.service.js';
+import type { Call } from '../../call/call.js';
 import type { StreamCall } from '../call-options.schema.js';
 import type { ExhibitorPage, PaginationMetadata } from './exhibitor-page.interface.js';
 import { breachesOf, isBeyondEnd, rowsExpected, sizeBreaches, type Page } from './page-drift.js';
@@ -14,9 +13,10 @@ export interface ReadPlan<T> extends Pick<
 > {
   /** Key of the tenant, for errors and diagnostics. */
   tenant: string;
-  /** Its end is that of the reading, with `aborted`. */
-  consumer?: Subscription;
-  fetch(page: number, itemsPerPage: number, requests: Subscription): Promise<Page<T>>;
+  /** The call that reads. Its end is that of the reading. */
+  call: Call;
+  /** @param requests the part of that call for which pages are fetched */
+  fetch(page: number, itemsPerPage: number, requests: Call): Promise<Page<T>>;
 }
 
 /**
@@ -25,19 +25,21 @@ export interface ReadPlan<T> extends Pick<
  */
 export class PageReader<T> {
   readonly #window: PageWindow<Page<T>>;
+  /** Ends with the reading: then requests under way are aborted. */
+  readonly #requests: Call;
   #itemsPerPage: number;
   #first: PaginationMetadata | undefined;
   #before: Page | undefined;
 
   constructor(private readonly plan: ReadPlan<T>) {
     this.#itemsPerPage = plan.itemsPerPage;
+    this.#requests = plan.call.part(Infinity);
     this.#window = new PageWindow(
-      (page, requests) =>
-        page === 1 ? plan.fetch(1, this.#itemsPerPage, requests) : this.#fetchLater(page, requests),
+      (page) => (page === 1 ? this.#fetch(1) : this.#fetchLater(page)),
+      this.#requests,
       plan.prefetch,
       plan.startPage,
     );
-    plan.consumer?.add(this.#leave);
   }
 
   /**
@@ -48,8 +50,9 @@ export class PageReader<T> {
    */
   async next(): Promise<ExhibitorPage<T> | undefined> {
     const page = await this.#window.next();
-    if (this.plan.consumer?.closed === true) {
-      throw abortedCall();
+    const { call, tenant } = this.plan;
+    if (call.isOver) {
+      throw call.failure({ tenant });
     }
     return page && this.#check(page);
   }
@@ -60,24 +63,25 @@ export class PageReader<T> {
   }
 
   close(): void {
-    this.plan.consumer?.remove(this.#leave);
-    this.#window.close();
+    this.#requests.abort();
   }
 
-  readonly #leave = (): void => this.#window.close();
+  #fetch(number: number): Promise<Page<T>> {
+    return this.plan.fetch(number, this.#itemsPerPage, this.#requests);
+  }
 
   /**
    * Fetches a page after page 1. The service may refuse a page beyond the end; page 1 then tells the size of the event, or that
    * there is no such event.
    */
-  async #fetchLater(number: number, requests: Subscription): Promise<Page<T>> {
+  async #fetchLater(number: number): Promise<Page<T>> {
     try {
-      return await this.plan.fetch(number, this.#itemsPerPage, requests);
+      return await this.#fetch(number);
     } catch (error) {
       if (!isExhibitorError(error) || !['not_found', 'request_rejected'].includes(error.code)) {
         throw error;
       }
-      const { page } = await this.plan.fetch(1, this.#itemsPerPage, requests);
+      const { page } = await this.#fetch(1);
       const { totalCount, totalPages, itemsPerPage } = page.paginationMetadata;
       if (rowsExpected(number, page.paginationMetadata) > 0) {
         throw error;

@@ -1,16 +1,16 @@
-import { Subscription } from 'rxjs';
+import type { Call } from '../../call/call.js';
 
 /** Fetches pages ahead and delivers them in order, those before a failed one too. At most `size` pages are being fetched or waiting. */
 export class PageWindow<P> {
-  /** Its end aborts the requests under way. */
-  readonly #requests = new Subscription();
   readonly #replies: Promise<P>[] = [];
   #nextPage: number;
   #lastPage: number;
 
   /** Fetches only the page `first`, until {@link extendTo} is called. */
   constructor(
-    private readonly fetch: (page: number, requests: Subscription) => Promise<P>,
+    private readonly fetch: (page: number) => Promise<P>,
+    /** Nothing is fetched once it is over. */
+    private readonly requests: Call,
     private readonly size: number,
     first: number,
   ) {
@@ -23,8 +23,8 @@ export class PageWindow<P> {
   }
 
   fetchAhead(): void {
-    while (!this.#requests.closed && this.#replies.length < this.size && this.#nextPage <= this.#lastPage) {
-      const reply = this.fetch(this.#nextPage, this.#requests);
+    while (!this.requests.isOver && this.#replies.length < this.size && this.#nextPage <= this.#lastPage) {
+      const reply = this.fetch(this.#nextPage);
       // Handles the rejection of a page that the reader never asks for.
       reply.catch(() => {});
       this.#replies.push(reply);
@@ -36,9 +36,5 @@ export class PageWindow<P> {
   next(): Promise<P> | undefined {
     this.fetchAhead();
     return this.#replies.shift();
-  }
-
-  close(): void {
-    this.#requests.unsubscribe();
   }
 }

@@ -1,16 +1,16 @@
-import type { Observable, Subscriber, Subscription } from 'rxjs';
+import type { Observable, Subscriber } from 'rxjs';
 import { PaginationDriftError } from '../../errors/pagination-drift.error.js';
 import type { Clock } from '../../call/clock.js';
-import type { CallOptions } from '../call-options.interface.js';
-import { fromCall, openScope, type Call } from '../call-runner.service.js';
+import type { Call } from '../../call/call.js';
+import { fromCall } from '../call-runner.service.js';
 import type { ExhibitorPage, ExhibitorSnapshot } from './exhibitor-page.interface.js';
 import type { PageReader } from './page-reader.js';
 
-/** A reading of an event that has not begun. */
-export interface Reading<Options extends CallOptions, T> {
-  /** The options, checked. */
-  check(): Options;
-  open(call: Call<Options>): Promise<PageReader<T>>;
+/** A reading of an event that has begun. */
+export interface Reading<T> {
+  /** Its end is that of the reading, and aborts what is under way. */
+  readonly call: Call;
+  open(): Promise<PageReader<T>>;
 }
 
 /** The pages of a reader, which is closed after the last one and when the loop is left. */
@@ -27,19 +27,20 @@ export async function* pagesOf<T>(reader: PageReader<T>): AsyncGenerator<Exhibit
 
 /**
  * Iterates over what `itemsOf` makes of each page, one after the other. While a page is consumed, at most `prefetch` further pages
- * are fetched. Options are checked by the first step, whose promise a wrong one rejects.
+ * are fetched.
+ *
+ * @param begin checks the options, by the first step, whose promise a wrong one rejects
  */
-export function iterateOver<Options extends CallOptions, T, R>(
-  { check, open }: Reading<Options, T>,
+export function iterateOver<T, R>(
+  begin: () => Reading<T>,
   itemsOf: (page: ExhibitorPage<T>) => readonly R[],
 ): AsyncIterableIterator<R> {
-  let scope: Subscription | undefined;
+  let reading: Reading<T> | undefined;
   let hasLeft = false;
   async function* read(): AsyncGenerator<R, undefined> {
-    const options = check();
-    scope = openScope(options.signal);
+    reading = begin();
     try {
-      const reader = await open({ ...options, consumer: scope });
+      const reader = await reading.open();
       for await (const page of pagesOf(reader)) {
         reader.fetchAhead();
         // `yield*` would take three times as long for each item.
@@ -53,27 +54,27 @@ export function iterateOver<Options extends CallOptions, T, R>(
         throw error;
       }
     } finally {
-      scope.unsubscribe();
+      reading.call.abort();
     }
     return undefined;
   }
   const items = read();
   const end = items.return.bind(items);
-  // A generator finishes its current step before it returns: to close the scope ends that step.
+  // A generator finishes its current step before it returns: the end of the call ends that step.
   items.return = (value) => {
     hasLeft = true;
-    scope?.unsubscribe();
+    reading?.call.abort();
     return end(value);
   };
   return items;
 }
 
 /** As {@link iterateOver}, as a cold Observable. The reading ends when the consumer unsubscribes. */
-export function observe<Options extends CallOptions, T, R>(
-  reading: Reading<Options, T>,
+export function observe<T, R>(
+  begin: () => Reading<T>,
   itemsOf: (page: ExhibitorPage<T>) => readonly R[],
 ): Observable<R> {
-  const start = (): AsyncIterableIterator<ExhibitorPage<T>> => iterateOver(reading, (page) => [page]);
+  const start = (): AsyncIterableIterator<ExhibitorPage<T>> => iterateOver(begin, (page) => [page]);
   return fromCall(start, async (pages, subscriber: Subscriber<R>) => {
     subscriber.add(() => void pages.return?.());
     for await (const page of pages) {

@@ -1,5 +1,5 @@
 import type { Clock } from '../../call/clock.js';
-import type { Deadline } from '../../call/deadline.js';
+import type { Call } from '../../call/call.js';
 import { queued } from './semaphore.js';
 
 /** For how long an origin counts as shared after a second tenant used it, in ms. */
@@ -37,7 +37,7 @@ export class ConnectionSlots {
   ) {}
 
   /** Takes a slot, waiting for it if necessary: as long as it takes, since the slots of the tenant limit how many wait. */
-  async enter(user: ConnectionUser, deadline: Deadline): Promise<'entered' | 'over'> {
+  async enter(user: ConnectionUser, call: Call): Promise<'entered' | 'over'> {
     this.#notice(user.tenant);
     const waiting = this.#queues.get(user);
     if (waiting === undefined && this.#isFreeFor(user)) {
@@ -46,7 +46,7 @@ export class ConnectionSlots {
     }
     const queue = waiting ?? new Set();
     this.#queues.set(user, queue);
-    const entry = await queued(queue, deadline);
+    const entry = await queued(queue, call);
     if (queue.size === 0 && this.#queues.get(user) === queue) {
       this.#queues.delete(user);
     }

@@ -1,4 +1,4 @@
-import type { Deadline } from '../../call/deadline.js';
+import type { Call } from '../../call/call.js';
 
 /** `entered`: the call has a slot, which it must leave. `full`: too many wait. `over`: the call ended before it had a slot. */
 export type Entry = 'entered' | 'full' | 'over';
@@ -24,16 +24,16 @@ export class Semaphore {
     return this.#active === 0;
   }
 
-  async enter(deadline: Deadline): Promise<Entry> {
+  async enter(call: Call): Promise<Entry> {
     if (this.#active < this.#slots) {
       this.#active += 1;
       return 'entered';
     }
-    if (deadline.isOver) {
+    if (call.isOver) {
       return 'over';
     }
     const queue = (this.#queue ??= new Set());
-    return queue.size < this.#longestQueue ? queued(queue, deadline) : 'full';
+    return queue.size < this.#longestQueue ? queued(queue, call) : 'full';
   }
 
   /** Returns a slot, which goes to the call that has waited longest. */
@@ -48,17 +48,16 @@ export class Semaphore {
 }
 
 /** Waits in the queue until the function that it adds there is called, or until the call ends. */
-export function queued(queue: Set<() => void>, deadline: Deadline): Promise<'entered' | 'over'> {
+export function queued(queue: Set<() => void>, call: Call): Promise<'entered' | 'over'> {
   return new Promise((resolve) => {
     const start = (): void => {
       queue.delete(start);
-      forget();
       resolve('entered');
     };
-    const forget = deadline.onOver(() => {
+    queue.add(start);
+    call.whenOver(() => {
       queue.delete(start);
       resolve('over');
     });
-    queue.add(start);
   });
 }

@@ -1,7 +1,7 @@
 import type { HttpSettings, ModuleHttpSettings } from '../../config/tenant-options.interface.js';
 import type { StateKey, Tenant } from '../../config/tenant.js';
 import type { Clock } from '../../call/clock.js';
-import type { Deadline } from '../../call/deadline.js';
+import type { Call } from '../../call/call.js';
 import type { PausedRequest, Rests, Turn } from '../../call/rests.js';
 import { createCache, type ExpiringCache } from '../../call/expiring-cache.js';
 import type { Failure } from '../../errors/failure.js';
@@ -108,36 +108,36 @@ export class RequestLimits {
    *
    * @param about what a pause is about, see {@link TransportRequest}
    */
-  async enter(deadline: Deadline, about: string | undefined): Promise<'entered' | 'over' | NotEntered> {
+  async enter(call: Call, about: string | undefined): Promise<'entered' | 'over' | NotEntered> {
     for (;;) {
-      const turn = this.#turn(about, deadline);
+      const turn = this.#turn(about, call);
       if (turn.go === 'fail') {
         return { failure: turn.failure ?? NOT_SENT, retryAfterMs: turn.ms, isOfPartner: !turn.isOwn };
       }
       if (turn.go === 'wait') {
         turn.rest.waiting += 1;
-        await deadline.sleep(turn.ms);
+        await call.sleep(turn.ms);
         turn.rest.waiting -= 1;
       } else {
         const { openFor } = this.circuit;
         if (openFor > 0) {
           return { failure: NOT_SENT, retryAfterMs: Math.ceil(openFor), isOfPartner: true };
         }
-        const entry = await this.#slots.enter(deadline);
+        const entry = await this.#slots.enter(call);
         if (entry !== 'entered') {
           return entry === 'full' ? QUEUE_FULL : entry;
         }
-        if ((await this.connections.enter(this.#user, deadline)) === 'over') {
+        if ((await this.connections.enter(this.#user, call)) === 'over') {
           this.#slots.leave();
           return 'over';
         }
         // A pause may have begun while the request waited.
-        if (this.circuit.openFor === 0 && this.#turn(about, deadline).go === 'send') {
+        if (this.circuit.openFor === 0 && this.#turn(about, call).go === 'send') {
           return entry;
         }
         this.leave();
       }
-      if (deadline.isOver) {
+      if (call.isOver) {
         return 'over';
       }
     }
@@ -167,8 +167,8 @@ export class RequestLimits {
     return turn.go === 'fail' ? turn.ms : 0;
   }
 
-  #turn(about: string | undefined, deadline: Deadline): Turn {
-    return this.rests.turn(this.#paused(about), deadline.remaining(), this.#mostWaiting);
+  #turn(about: string | undefined, call: Call): Turn {
+    return this.rests.turn(this.#paused(about), call.remaining(), this.#mostWaiting);
   }
 
   #paused(about: string | undefined): PausedRequest {

@@ -4,7 +4,7 @@ import { ConfigurationError } from '../../errors/configuration.error.js';
 import { ExhibitorError } from '../../errors/exhibitor.error.js';
 import type { Clock } from '../../call/clock.js';
 import { loadPeer } from '../../config/installed-packages.js';
-import type { Deadline } from '../../call/deadline.js';
+import type { Call } from '../../call/call.js';
 import { codeOf, failed, type Failed, type Outcome } from '../outcome.js';
 import { HttpClient, type OutgoingRequest } from './http-client.js';
 import { withHeadersOfHost } from './request-headers.js';
@@ -66,7 +66,7 @@ export class AxiosClient {
    * A request passes axios also where there are no interceptors, so that there is one way. The outcome does not: what axios answers
    * or throws may be of an interceptor, and tells only whether one failed.
    */
-  send(request: OwnRequest, deadline: Deadline): Promise<Outcome> {
+  send(request: OwnRequest, call: Call): Promise<Outcome> {
     /** The request on the wire, once interceptors let it pass. */
     let sending: Promise<Outcome> | undefined;
     /** The last reply. An interceptor may send the request again. */
@@ -79,7 +79,7 @@ export class AxiosClient {
       const outgoing = this.#hasInterceptors
         ? { ...request, headers: withHeadersOfHost(request.headers, config.headers) }
         : request;
-      sending = this.#client.send(outgoing, deadline);
+      sending = this.#client.send(outgoing, call);
       reply = await sending;
       if (reply.kind === 'failed') {
         failure = new ExhibitorError(codeOf(reply) ?? 'service_unavailable', reply.message);
@@ -111,15 +111,20 @@ export class AxiosClient {
     };
 
     return new Promise((resolve) => {
-      const forget = deadline.onOver(() => {
-        // What is on the wire ends by the same deadline.
-        resolve(sending !== undefined && reply === undefined ? sending : overInInterceptor(reply));
-      });
+      const leave = (): void => {
+        // What is on the wire ends with the same call.
+        resolve(
+          sending !== undefined && reply === undefined
+            ? sending
+            : failed('the call is over', { status: reply?.status }),
+        );
+      };
+      call.whenOver(leave);
       void sendThroughAxios()
         // An interceptor may throw what cannot be read. A rejection would end the process.
         .catch((thrown: unknown) => failedInInterceptor(reply, thrown, undefined))
         .then(resolve)
-        .then(forget);
+        .then(() => call.off('abort', leave));
     });
   }
 
@@ -133,10 +138,6 @@ export class AxiosClient {
 function failedInInterceptor(reply: Outcome | undefined, thrown: unknown, cause: unknown): Failed {
   const facts = { cause: 'interceptor', thrown, passedOn: cause, status: reply?.status } as const;
   return failed('an axios interceptor of the host failed', facts);
-}
-
-function overInInterceptor(reply: Outcome | undefined): Failed {
-  return failed('the call is over', { status: reply?.status });
 }
 
 /** An instance without the defaults of axios. The host may have set its own there, such as the token of another service. */

@@ -1,8 +1,6 @@
-import { EventEmitter } from 'node:events';
 import { Agent, Client, type Dispatcher } from 'undici';
 import type { Clock } from '../../call/clock.js';
-import type { Deadline } from '../../call/deadline.js';
-import { TimeLimit } from '../../call/time-limit.js';
+import type { Call } from '../../call/call.js';
 import { failed, type Answered, type Failed, type Outcome } from '../outcome.js';
 import { Connector } from './connector.js';
 import { NetworkErrors } from './network-errors.js';
@@ -15,8 +13,8 @@ export interface OutgoingRequest {
   method: 'GET' | 'POST';
   headers: Readonly<Record<string, string | string[]>>;
   body: string | undefined;
-  /** Time limit in ms to the end of the reply; without one, the deadline of the call is the limit. */
-  timeout: number | undefined;
+  /** Time limit in ms to the end of the reply; `Infinity` for that of the call. */
+  timeout: number;
   /** Time in ms without a reply after which the partner is silent where the deadline ends the request. */
   patience: number;
   /** Largest accepted reply in bytes, compressed and decompressed. */
@@ -29,15 +27,15 @@ export interface OutgoingRequest {
 
 /** A request under way. */
 interface SentRequest {
+  readonly call: Call;
+  /** The part of the call that the request is. */
+  readonly attempt: Call;
   /** {@link Clock.now} */
   readonly sentAt: number;
   /** Once the head of its reply has arrived. */
   status: number | undefined;
-  isOver: boolean;
   /** Once the head of an error status has arrived. Its body may be slow or broken. */
   refusal: Answered | undefined;
-  /** Emits `abort`. An `AbortSignal` takes 7 µs more of each request. */
-  readonly signal: EventEmitter;
 }
 
 /** Sends with undici and reads the reply. Our keep-alive connections are shared by all tenants without a dispatcher of their own. */
@@ -53,47 +51,33 @@ export class HttpClient {
   }
 
   /**
-   * Answers the outcome of a request; never rejects. Counts the request in {@link Deadline.sent}, unless the call is over.
+   * Answers the outcome of a request; never rejects. Counts the request in {@link Call.sent}, unless the call is over.
    *
    * undici does not see an abort while it waits for a connection: the first of reply, time limit and end of the call is the
    * outcome, and what comes later is ignored.
    */
-  send(request: OutgoingRequest, deadline: Deadline): Promise<Outcome> {
-    if (deadline.isOver) {
+  send(request: OutgoingRequest, call: Call): Promise<Outcome> {
+    if (call.isOver) {
       return Promise.resolve(ended());
     }
-    deadline.sent += 1;
+    call.sent += 1;
+    const attempt = call.part(request.timeout);
     const sent: SentRequest = {
+      call,
+      attempt,
       sentAt: this.clock.now(),
       status: undefined,
-      isOver: false,
       refusal: undefined,
-      signal: new EventEmitter(),
     };
     return new Promise((resolve) => {
-      const settle = (outcome: Outcome): void => {
-        limit?.clear();
-        forget();
-        resolve(outcome);
-      };
-      const stop = (outcome: Outcome): void => {
-        settle(outcome);
-        sent.isOver = true;
-        sent.signal.emit('abort');
-      };
-      const forget = deadline.onOver(() => {
+      attempt.whenOver(() => {
         const hadTime = this.clock.now() - sent.sentAt >= request.patience;
-        stop(ended(sent, deadline.isTimeUp && !deadline.isHeldUp && hadTime));
+        const isSilent = call.isTimeUp && !call.isHeldUp && hadTime;
+        resolve(call.isOver ? ended(sent, isSilent) : (sent.refusal ?? late(sent)));
       });
-      const limited = (ms: number): TimeLimit =>
-        new TimeLimit(ms, (isHeldUp) => stop(sent.refusal ?? late(sent, isHeldUp)));
-      let limit = request.timeout === undefined ? undefined : limited(request.timeout);
-      // The body of a refusal says no more than why.
-      const refused = (): void => {
-        limit?.clear();
-        limit = limited(Math.min(1_000, deadline.remaining() / 2));
-      };
-      void this.#exchange(request, sent, refused).then(settle);
+      void this.#exchange(request, sent)
+        .then(resolve)
+        .then(() => attempt.clear());
     });
   }
 
@@ -104,8 +88,7 @@ export class HttpClient {
     return this.#agent.destroy();
   }
 
-  /** @param refused is called at the head of a reply with an error status */
-  async #exchange(request: OutgoingRequest, sent: SentRequest, refused: () => void): Promise<Outcome> {
+  async #exchange(request: OutgoingRequest, sent: SentRequest): Promise<Outcome> {
     const { method, headers, body, onNewConnection, dispatcher } = request;
     const { origin, path } = splitUrl(request.url);
     const fresh =
@@ -113,13 +96,13 @@ export class HttpClient {
         ? new Client(origin, { connect: this.#connector.connect })
         : undefined;
     try {
-      const options = { origin, path, method, headers, body, signal: sent.signal, reset: onNewConnection };
+      const options = { origin, path, method, headers, body, signal: sent.attempt, reset: onNewConnection };
       // The deadline limits headers and body.
       const send = (by: Dispatcher) => by.request({ ...options, headersTimeout: 0, bodyTimeout: 0 });
       const received = await (dispatcher === undefined
         ? send(fresh ?? this.#agent)
         : this.#errors.watched(() => send(dispatcher)));
-      if (sent.isOver) {
+      if (sent.attempt.isOver) {
         drop(received.body);
         return ended(sent);
       }
@@ -128,7 +111,7 @@ export class HttpClient {
         throw new Error('Proxy (407)');
       }
       sent.status = received.statusCode;
-      return await this.#read(received, request, sent, refused);
+      return await this.#read(received, request, sent);
     } catch (error) {
       return sent.refusal ?? this.#errors.failure(error, sent, dispatcher && origin);
     } finally {
@@ -140,9 +123,8 @@ export class HttpClient {
     { statusCode: status, headers: received, body }: Dispatcher.ResponseData,
     { replyLimit }: OutgoingRequest,
     sent: SentRequest,
-    refused: () => void,
   ): Promise<Outcome> {
-    const { sentAt } = sent;
+    const { call, attempt, sentAt } = sent;
     if (status >= 300 && status < 400) {
       drop(body);
       return malformed('the service redirects, which is never followed', status, sentAt);
@@ -156,11 +138,13 @@ export class HttpClient {
     }
     if (status >= 400) {
       sent.refusal = reply;
-      refused();
+      // The body of a refusal says no more than why.
+      attempt.limit(Math.min(1_000, call.remaining() / 2));
     }
     try {
       const data = await readBody(body, replyLimit, Number(headers['content-length']));
-      const unpacked = await unpack(data, headers['content-encoding'], replyLimit);
+      const encoding = headers['content-encoding'];
+      const unpacked = encoding === undefined ? data : await unpack(data, encoding, replyLimit);
       await new Promise<void>((resolve) => this.#turns.take(resolve));
       reply.body = parseBody(unpacked, status, headers['content-type']);
       return reply;
@@ -197,9 +181,9 @@ function ended({ status, sentAt }: Partial<SentRequest> = {}, isSilent = false):
 }
 
 /** The attempt took too long. */
-function late({ status, sentAt }: SentRequest, isHeldUp: boolean): Failed {
+function late({ attempt, status, sentAt }: SentRequest): Failed {
   const facts = { repeat: 'later', cause: 'timeout', status, sentAt } as const;
-  return isHeldUp
+  return attempt.isHeldUp
     ? failed('no reply was read in time: this process was blocked', { ...facts, suspect: 'process' })
     : failed('the service did not answer in time', { ...facts, partner: 'silent' });
 }

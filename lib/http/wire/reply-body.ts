@@ -66,10 +66,10 @@ export function drop(body: Dispatcher.ResponseData['body']): void {
  *
  * @throws {UnreadableBody}
  */
-export async function unpack(data: Buffer, encoding: string | undefined, limit: number): Promise<Buffer> {
+export async function unpack(data: Buffer, encoding: string, limit: number): Promise<Buffer> {
   const codings = new Set(
     encoding
-      ?.toLowerCase()
+      .toLowerCase()
       .replaceAll('x-gzip', 'gzip')
       // Some servers repeat a weight as of Accept-Encoding: `gzip;q=1`.
       .replace(/;[^,]*/g, '')
@@ -151,27 +151,31 @@ export function parseRecord(data: Uint8Array): Record<string, unknown> {
   }
 }
 
-/** True where parsed JSON has more levels of objects and arrays. Not by `Object.values`, which takes a fifth of the time of a page. */
+/**
+ * True where parsed JSON has more levels of objects and arrays. It is a part of each page's time: without a function or a list for
+ * each object, it takes a half of that, and of the memory that V8 collects.
+ */
 function isDeeper(json: unknown, levels: number): boolean {
-  if (!isContainer(json)) {
+  if (typeof json !== 'object' || json === null) {
     return false;
   }
   if (levels === 0) {
     return true;
   }
   if (Array.isArray(json)) {
-    return json.some((member) => isDeeper(member, levels - 1));
+    for (let index = 0; index < json.length; index += 1) {
+      if (isDeeper(json[index], levels - 1)) {
+        return true;
+      }
+    }
+    return false;
   }
   for (const name in json) {
-    if (isDeeper(json[name], levels - 1)) {
+    if (isDeeper(json[name as keyof typeof json], levels - 1)) {
       return true;
     }
   }
   return false;
-}
-
-function isContainer(json: unknown): json is Readonly<Record<string, unknown>> {
-  return typeof json === 'object' && json !== null;
 }
 
 /** Replies that are parsed in one turn of the event loop. With one, `list` at 32 at once takes a sixth more time. */

@@ -1,0 +1,215 @@
+import { EventEmitter, setMaxListeners } from 'node:events';
+import { ExhibitorError, type ExhibitorErrorDetails } from '../errors/exhibitor.error.js';
+import type { Clock } from './clock.js';
+import { TimeLimit } from './time-limit.js';
+
+/** A request has had its time where it had this share of it: a call takes a little time until it sends. */
+export const MOST_OF_TIME = 0.9;
+
+/** What may end a call before its work is done, and the error of the call. */
+const ENDINGS = {
+  deadline: { code: 'deadline_exceeded', message: 'the deadline of the call passed' },
+  caller: { code: 'aborted', message: 'the caller aborted the call' },
+  closed: { code: 'service_unavailable', message: 'the module was closed' },
+} as const;
+
+/**
+ * One call, over its token, attempts, waits and bodies together. It is over when its time is up, when its caller aborts or leaves, or
+ * when the module closes: also between two steps of the same turn. Then it emits `abort`, once. When its work is done before, the
+ * code that started it must {@link clear} it.
+ *
+ * undici takes it as the signal of a request. An `AbortSignal` for each call and request would take 10 µs more of a page.
+ */
+export class Call extends EventEmitter<{ abort: [] }> {
+  /** Number of requests sent within this call so far: `attempts` of its error. */
+  sent = 0;
+  /** Key of the tenant of those requests. */
+  tenant: string | undefined;
+  /** {@link Clock.now} when the request was sent that its partner has not answered; `-Infinity` where the partner failed. */
+  silentSince = Number.POSITIVE_INFINITY;
+
+  /** This process was too busy when the time was up: the partner may have been in time. */
+  isHeldUp = false;
+
+  #endsAt = Number.POSITIVE_INFINITY;
+  #limit: TimeLimit | undefined;
+  #ending: keyof typeof ENDINGS | undefined;
+  /** Tells what it is ended by that it is done. */
+  readonly #leave: (() => void) | undefined;
+  /** Shared work that this call waits for, or waited for last. */
+  #waitsFor: Call | undefined;
+
+  /**
+   * @param ms its time, in milliseconds; `Infinity` for none
+   * @param from ends it: the signal of a host, or the call that it is a part of
+   * @param onClear called when the call is over or done, perhaps more than once
+   */
+  constructor(
+    private readonly clock: Clock,
+    ms: number,
+    from?: AbortSignal | Call,
+    private readonly onClear?: (cleared: Call) => void,
+  ) {
+    super();
+    this.setMaxListeners(0);
+    this.limit(ms);
+    this.#leave = from instanceof Call ? from.#tell(this) : onAbort(from, this.abort);
+  }
+
+  /** True once the time is up, the caller aborted or the module closed. */
+  get isOver(): boolean {
+    return this.#ending !== undefined;
+  }
+
+  /** True where the time is up, rather than that the caller aborted or the module closed. */
+  get isTimeUp(): boolean {
+    return this.#ending === 'deadline';
+  }
+
+  /** True while the partner has not answered the last request. */
+  get isSilent(): boolean {
+    return Number.isFinite(this.silentSince);
+  }
+
+  /**
+   * True where the partner failed this call, or the shared work that it waits for.
+   *
+   * @param patience time in ms that a request has: {@link MOST_OF_TIME} without an answer is a failure, too
+   */
+  hasPartnerFailed(patience: number): boolean {
+    const isFailed = this.clock.now() - this.silentSince >= MOST_OF_TIME * patience;
+    return isFailed || this.#waitsFor?.hasPartnerFailed(patience) === true;
+  }
+
+  /** Milliseconds left, 0 or more. */
+  remaining(): number {
+    return this.isOver ? 0 : Math.max(0, this.#endsAt - this.clock.now());
+  }
+
+  /** The error of a call that is over: `aborted`, `deadline_exceeded`, or `service_unavailable` when closed. */
+  failure(details?: ExhibitorErrorDetails): ExhibitorError {
+    const { code, message } = ENDINGS[this.#ending ?? 'deadline'];
+    return new ExhibitorError(code, message, details);
+  }
+
+  /** A part of this call with a time of its own. It is over no later than this call, and for the same reason. */
+  part(ms: number): Call {
+    return new Call(this.clock, ms, this);
+  }
+
+  /** Calls back when the call is over; at once if it already is. */
+  whenOver(callback: () => void): void {
+    if (this.isOver) {
+      callback();
+    } else {
+      this.once('abort', callback);
+    }
+  }
+
+  /**
+   * Waits for work that other callers wait for as well. The end of this call stops the waiting, not the work.
+   *
+   * @param shared the work as a call of its own, which ends no earlier than this one. The failure reports its tenant and number of
+   * requests
+   */
+  race<T>(result: Promise<T>, shared: Call = this): Promise<T> {
+    const failure = (): ExhibitorError =>
+      this.failure({
+        tenant: shared.tenant,
+        attempts: shared === this ? this.sent : this.sent + shared.sent,
+      });
+    if (this.isOver) {
+      // This may be the only caller, and an unhandled rejection ends the process.
+      result.catch(() => {});
+      return Promise.reject(failure());
+    }
+    if (shared !== this) {
+      this.#waitsFor = shared;
+      const left = this.remaining();
+      if (left > shared.remaining()) {
+        shared.limit(left);
+      }
+    }
+    return new Promise((resolve, reject) => {
+      const leave = (): void => reject(failure());
+      this.once('abort', leave);
+      result.then(resolve, reject).finally(() => this.off('abort', leave));
+    });
+  }
+
+  /** Waits; no longer than the call. */
+  sleep(ms: number): Promise<void> {
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, ms);
+      this.whenOver(() => {
+        clearTimeout(timer);
+        resolve();
+      });
+    });
+  }
+
+  /** Gives the call so many milliseconds from now, instead of those that it has left. */
+  limit(ms: number): void {
+    if (this.isOver) {
+      return;
+    }
+    this.#limit?.clear();
+    this.#endsAt = this.clock.now() + ms;
+    const expire = (isHeldUp: boolean): void => {
+      this.isHeldUp = isHeldUp;
+      this.#end('deadline');
+    };
+    this.#limit = ms === Infinity ? undefined : new TimeLimit(ms, expire);
+  }
+
+  /** Ends the call because its caller left. */
+  readonly abort = (): void => this.#end('caller');
+
+  /** Ends the call because the module closes. */
+  close(): void {
+    this.#end('closed');
+  }
+
+  /** The call is done: removes the timer and all listeners. May be called again. */
+  clear(): void {
+    this.#limit?.clear();
+    this.removeAllListeners();
+    this.#leave?.();
+    this.onClear?.(this);
+  }
+
+  /** Ends a part when this call is over, for the same reason. */
+  #tell(part: Call): () => void {
+    const end = (): void => part.#end(this.#ending ?? 'caller');
+    this.whenOver(end);
+    return () => this.off('abort', end);
+  }
+
+  #end(ending: keyof typeof ENDINGS): void {
+    if (this.#ending === undefined) {
+      this.#ending = ending;
+      this.emit('abort');
+      this.clear();
+    }
+  }
+}
+
+/**
+ * Calls back when the signal of a host aborts; at once if it already has.
+ *
+ * @returns a function that removes the callback
+ */
+export function onAbort(signal: AbortSignal | undefined, callback: () => void): () => void {
+  if (signal === undefined) {
+    return () => {};
+  }
+  if (signal.aborted) {
+    callback();
+    return () => {};
+  }
+  // A host may pass one signal to thousands of calls: Node would warn of a leak at the eleventh listener.
+  setMaxListeners(Infinity, signal);
+  const listener = (): void => callback();
+  signal.addEventListener('abort', listener, { once: true });
+  return () => signal.removeEventListener('abort', listener);
+}
