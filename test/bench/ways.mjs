@@ -7,20 +7,19 @@ import { fileURLToPath } from 'node:url';
 import { NestFactory } from '@nestjs/core';
 import { Controller, Get, UseGuards } from '@nestjs/common';
 import { firstValueFrom } from 'rxjs';
-import { ExhibitorSandbox } from '../../dist/development/testing/index.js';
 import { ExhibitorGuard, ExhibitorModule, ExhibitorsService, TokenService } from '../../dist/index.js';
-import { check, describeMachine } from './harness.mjs';
+import { check, describeMachine, start } from './harness.mjs';
 
 const DIST = fileURLToPath(new URL('../../dist/', import.meta.url));
 const EVENT = 'world-2026';
 
 /** At most so many files and named calls. */
 const CEILINGS = {
-  'guarded request': [23, 115],
-  'start of a login': [32, 215],
-  callback: [62, 680],
-  'list()': [30, 220],
-  'token renewal': [30, 270],
+  'guarded request': [23, 110],
+  'start of a login': [33, 215],
+  callback: [60, 660],
+  'list()': [29, 200],
+  'token renewal': [29, 265],
 };
 
 class MineController {
@@ -34,8 +33,8 @@ for (const decorate of [Get('events/:eventId/mine'), UseGuards(ExhibitorGuard)])
 }
 Controller()(MineController);
 
-const sandbox = await ExhibitorSandbox.start({ port: 0 });
-sandbox.signInAs('olga.one');
+const origin = 'http://127.0.0.1:4971';
+const sandbox = await start('ways-sandbox.mjs', [`${origin}/auth/callback`]);
 const values = new Map();
 /** A store in memory, as a renewal asks one. */
 const store = {
@@ -45,15 +44,14 @@ const store = {
   delete: async (key) => void values.delete(key),
 };
 
-let origin = '';
 const module = ExhibitorModule.forRootAsync({
   isGlobal: true,
   routes: 'auth',
-  useFactory: () => {
-    origin = 'http://127.0.0.1:4971';
-    const tenant = sandbox.tenantOptions('acme', { redirectUri: `${origin}/auth/callback` });
-    return { tenant, store, secrets: ['a secret of the benchmark, 32 characters'] };
-  },
+  useFactory: () => ({
+    tenant: sandbox.ready,
+    store,
+    secrets: ['a secret of the benchmark, 32 characters'],
+  }),
 });
 // The controller in the module of the package: it needs no other one.
 const root = { ...module, controllers: [...(module.controllers ?? []), MineController] };
