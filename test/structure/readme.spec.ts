@@ -58,6 +58,11 @@ describe('the realm of docs/keycloak.md', () => {
     expect(fields.filter((name) => !names.has(name ?? ''))).toEqual([]);
   });
 
+  it('is copied to the only file name that Keycloak imports it from', () => {
+    const [, realm] = members.find(([name]) => name === 'realm') ?? [];
+    expect(page).toContain(`\`data/import/${realm}-realm.json\``);
+  });
+
   it('contains no secret, and the page sets each variable that it reads', () => {
     const secrets = members.filter(([name]) => ['secret', 'value'].includes(name)).map(([, value]) => value);
     expect(secrets).toHaveLength(4);
