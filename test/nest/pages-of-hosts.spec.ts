@@ -350,6 +350,34 @@ describe.each(['express', 'fastify'] as const)('pages in a host on %s', (kind) =
     expect(log.warnings.join()).toContain('a browser comes back from its login');
   });
 
+  it('end at a page after one round where lookups answer this and that in turns', async () => {
+    const { url } = await start({ kind, options: () => ({ lookupCache: false }) });
+    const visitor = await signedIn(url, 'sam.several');
+    const answers = (...lists: string[][]): void => {
+      for (const ids of lists) {
+        const body = JSON.stringify(ids.map((id) => ({ id })));
+        sandbox.failNext('lookup', { kind: 'body', body });
+      }
+    };
+    const booth = `${url}/events/world-2026/booth`;
+    const choices = ({ text }: Reply): string[] =>
+      [...text.matchAll(/value="(.)"/g)].map(([, id = '']) => id);
+    // Several for the guard, then another one for the page, which shows it, and sends nobody back.
+    answers(['a', 'b'], ['c']);
+    const choice = await browse(visitor, booth);
+    expect([choice.status, choice.way, choices(choice)]).toEqual([200, ['/auth/choose'], ['c']]);
+    const form = { eventId: 'world-2026', returnTo: '/events/world-2026/booth' };
+    const choose = (exhibitorId: string) =>
+      visitor.visit(`${url}/auth/choose`, { form: { ...form, exhibitorId }, headers: PAGE });
+    answers(['a', 'b']);
+    expect((await choose('c')).status).toBe(400);
+    // Chosen, and gone when the browser comes back.
+    answers(['a', 'b'], ['c', 'd'], []);
+    expect((await choose('a')).location).toBe(booth);
+    const again = await browse(visitor, booth);
+    expect([titleOf(again), again.way]).toEqual([[403, 'You have no exhibitor here'], ['/auth/choose']]);
+  });
+
   it('lead a login at another name of the host to that of redirectUri, once', async () => {
     const { url } = await start({ kind });
     const { port } = new URL(url);
