@@ -52,27 +52,25 @@ export class IdentityCookie {
     this.#opened = createCache(clock, { maxSize: MAX_OPENED_BYTES });
   }
 
-  /**
-   * The identity of the first cookie that opens, has the prefix that its own `redirectUri` asks for (a sibling domain can set a cookie
-   * without it) and ends after this time: by default has not expired. Its tenant and its logout are not checked yet.
-   */
-  async read(http: HttpContext, after = this.clock.epochMs()): Promise<KeptIdentity | undefined> {
-    for (const { value, secure } of this.#cookies.received(http, 'identity')) {
-      const opened = await this.#find(value);
-      const { redirectUri, expiresAt = 0 } = opened?.identity ?? {};
-      if (expiresAt > after && secure === isSecure(redirectUri)) {
-        return opened;
-      }
-    }
-    return undefined;
+  /** The identity of the first cookie that has not expired. Its tenant and its logout are not checked yet. */
+  async read(http: HttpContext): Promise<KeptIdentity | undefined> {
+    const now = this.clock.epochMs();
+    return (await this.readAll(http)).find(({ identity }) => identity.expiresAt > now);
   }
 
-  /** Every identity that the request carries, expired ones included: what a logout must end. */
+  /**
+   * The identities of all cookies that open and have the prefix that their own `redirectUri` asks for (a sibling domain can set a cookie
+   * without it), expired ones included: what a logout must end.
+   */
   async readAll(http: HttpContext): Promise<KeptIdentity[]> {
-    const opened = await Promise.all(
-      this.#cookies.received(http, 'identity').map(({ value }) => this.#find(value)),
-    );
-    return opened.flatMap((one) => one ?? []);
+    const identities: KeptIdentity[] = [];
+    for (const { value, secure } of this.#cookies.received(http, 'identity')) {
+      const opened = await this.#find(value);
+      if (opened !== undefined && secure === isSecure(opened.identity.redirectUri)) {
+        identities.push(opened);
+      }
+    }
+    return identities;
   }
 
   /** Sets the cookie of a new login. */

@@ -13,8 +13,15 @@ import { TenantRegistry } from '../config/tenant-registry.service.js';
 import { Clock } from '../call/clock.js';
 import { BearerIdentities, bearerTokenOf } from './bearer-identities.service.js';
 import { IdentityCookie } from './identity-cookie.service.js';
-import { IdTokenCookie } from './id-token-cookie.service.js';
+import { IdTokenCookie, type KeptIdToken } from './id-token-cookie.service.js';
 import { isIdentityOf, parseIdentity, type FoundIdentity, type KeptIdentity } from './identity.js';
+
+/** The logins of a request, which may have ended. */
+interface KeptLogins {
+  /** The user of the host first, then those of cookies. An identity and its ID token are one login. */
+  identities: KeptIdentity[];
+  idToken: KeptIdToken | undefined;
+}
 
 /** Finds the identity of a request: in the cookie, in `request.user` of the host, or by its bearer token. */
 @Injectable()
@@ -55,24 +62,20 @@ export class IdentityReader {
     return undefined;
   }
 
-  /** The identity that browser or host keep: it may have expired or ended, and its tenant, which may be slow to find, is not asked for. */
-  async readUnchecked(http: HttpContext): Promise<ExhibitorIdentity | undefined> {
-    return this.#modes.includes('host') ? readHostUser(http) : (await this.cookie.read(http, 0))?.identity;
-  }
-
-  /** All that the browser carries and the host keeps, expired ones too: a new login replaces them, a logout ends them. */
-  async readAll(http: HttpContext): Promise<KeptIdentity[]> {
-    // The identity of a host, or of an ID token, may have no end.
+  /**
+   * All that the browser carries and the host keeps, expired ones too: a new login replaces them, a logout ends them. Their tenants,
+   * which may be slow to find, are not asked for.
+   */
+  async readAll(http: HttpContext): Promise<KeptLogins> {
+    const idToken = await this.idTokens.read(http);
+    const ofHost = this.#modes.includes('host') ? readHostUser(http) : undefined;
     const latest = this.clock.epochMs() + this.#longest;
-    const withoutSeal = [
-      (await this.idTokens.read(http))?.identity,
-      this.#modes.includes('host') ? readHostUser(http) : undefined,
-    ]
-      .filter((one) => one !== undefined)
-      .map((identity) => ({ identity, endsAt: Math.min(identity.expiresAt, latest) }));
-    const kept = [...withoutSeal, ...(await this.cookie.readAll(http))];
-    // An identity and its ID token are one login.
-    return [...new Map(kept.map((one) => [one.identity.id, one])).values()];
+    // The identity of a host, or of an ID token, may have no end.
+    const withEnd = (identity: ExhibitorIdentity | undefined): KeptIdentity[] =>
+      identity === undefined ? [] : [{ identity, endsAt: Math.min(identity.expiresAt, latest) }];
+    const kept = [...withEnd(ofHost), ...(await this.cookie.readAll(http)), ...withEnd(idToken?.identity)];
+    const ids = kept.map(({ identity }) => identity.id);
+    return { identities: kept.filter((_, at) => ids.indexOf(ids[at] ?? '') === at), idToken };
   }
 
   /** A kept identity counts where it belongs to the tenant of the request, and has neither expired nor ended. */

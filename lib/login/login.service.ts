@@ -126,7 +126,7 @@ export class LoginService {
       returnTo: safeReturnTo(target.returnTo),
       maxAge: ages.length === 0 ? undefined : Math.min(...ages),
       ...(target.led && { led: true }),
-      former: formerOf(await this.reader.readAll(http), tenant.key),
+      former: formerOf((await this.reader.readAll(http)).identities, tenant.key),
       startedAt: this.clock.epochMs(),
     });
     const url = await authorizationUrl(login, request, authorizeUrl, parameters);
@@ -166,7 +166,7 @@ export class LoginService {
   ): Promise<FoundIdentity> {
     const mode = this.#settings.session.includes('host') ? 'host' : 'cookie';
     // Read before: Passport's `logIn` replaces `request.user`. A `form_post` from another site brings no cookie with `SameSite=Lax`.
-    const kept = await this.reader.readAll(http);
+    const { identities: kept } = await this.reader.readAll(http);
     await (mode === 'host' ? storeIdentity(identity) : this.cookie.write(http, tenant, identity));
     // After the identity was stored: a login that fails leaves no ID token.
     await this.idTokens.write(http, tenant, identity, idToken);

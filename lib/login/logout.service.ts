@@ -18,7 +18,7 @@ import { UNREAD_FORM } from '../config/problems/host-problems.js';
 import { described } from '../config/problems/claim-text.js';
 import { ProblemLog } from '../config/problems/problem-log.service.js';
 import { EndedLogins } from './ended-logins.service.js';
-import { IdTokenCookie } from './id-token-cookie.service.js';
+import type { KeptIdToken } from './id-token-cookie.service.js';
 import { IdentityReader } from './identity-reader.service.js';
 import { formerOf, isIdentityOf } from './identity.js';
 import { TenantRegistry } from '../config/tenant-registry.service.js';
@@ -41,7 +41,6 @@ export class LogoutService {
     @Inject(OpenIdProvider) private readonly provider: OpenIdProvider,
     @Inject(TokenValidator) private readonly validator: TokenValidator,
     @Inject(IdentityReader) private readonly reader: IdentityReader,
-    @Inject(IdTokenCookie) private readonly idTokens: IdTokenCookie,
     @Inject(EndedLogins) private readonly ended: EndedLogins,
     @Inject(Clock) private readonly clock: Clock,
     @Inject(Calls) private readonly calls: Calls,
@@ -58,25 +57,22 @@ export class LogoutService {
    * @param removeIdentity removes it with `session: 'host'`
    */
   async end(http: HttpContext, removeIdentity: () => void | Promise<void>): Promise<string | undefined> {
-    const kept = await this.idTokens.read(http);
+    const { identities, idToken } = await this.reader.readAll(http);
     // Of a user who was idle for long, only the ID token may be left.
-    const identity = (await this.reader.readUnchecked(http)) ?? kept?.identity;
+    const identity = identities[0]?.identity;
     const isOpen = identity !== undefined && !(await this.ended.has(identity, identity.registration ?? ''));
     const ownUrl = isOpen ? identity.redirectUri : undefined;
     if (isCrossSiteRequest(http, ownUrl, this.#settings.trustedOrigins)) {
       throw new ExhibitorError('invalid_argument', 'a logout must come from this site');
     }
     this.#clearCookies(http);
-    await this.ended.endAll(formerOf(await this.reader.readAll(http)));
+    await this.ended.endAll(formerOf(identities));
     await this.#removeUser(http, removeIdentity);
     if (!isOpen) {
       return undefined;
     }
     try {
-      return await this.#endSessionUrl(
-        identity,
-        kept?.identity.id === identity.id ? kept.idToken : undefined,
-      );
+      return await this.#endSessionUrl(identity, idToken);
     } catch (error) {
       // The user is logged out here: that the tenant is not found, or the provider not reached, fails no logout.
       if (isExhibitorError(error)) {
@@ -187,7 +183,7 @@ export class LogoutService {
   /** `undefined` where the tenant has no `endSession`, or the provider has no such endpoint. */
   async #endSessionUrl(
     identity: ExhibitorIdentity,
-    idToken: string | undefined,
+    kept: KeptIdToken | undefined,
   ): Promise<string | undefined> {
     // Options past their `ttl` will do: to ask their source could delay the logout.
     const tenant = this.tenants.peek(identity.tenant) ?? (await this.tenants.get(identity.tenant));
@@ -204,10 +200,10 @@ export class LogoutService {
     }
     // No `state`: nothing would check it, since the page after the logout does nothing.
     const url = new URL(endpoint);
-    if (idToken === undefined) {
-      url.searchParams.set('client_id', clientId);
+    if (kept?.identity.id === identity.id) {
+      url.searchParams.set('id_token_hint', kept.idToken);
     } else {
-      url.searchParams.set('id_token_hint', idToken);
+      url.searchParams.set('client_id', clientId);
     }
     if (postLogoutRedirectUri !== undefined) {
       url.searchParams.set('post_logout_redirect_uri', postLogoutRedirectUri);
