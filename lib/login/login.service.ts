@@ -4,7 +4,6 @@ import { ConfigurationError } from '../errors/configuration.error.js';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { LoginFailedError } from '../errors/login-failed.error.js';
-import { isSecure } from '../browser/cookies.js';
 import { isInForeignFrame, mayShowPage } from '../browser/fetch-metadata.js';
 import type { HttpContext } from '../browser/http-context.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
@@ -20,6 +19,7 @@ import { IdTokenCookie, type KeptIdToken } from './id-token-cookie.service.js';
 import { IdentityCookie } from './identity-cookie.service.js';
 import { IdentityReader } from './identity-reader.service.js';
 import { formerOf, personOf, type FoundIdentity } from './identity.js';
+import { LedCookie } from './led-cookie.service.js';
 import { Sealer } from '../store/sealer.service.js';
 import { SelectionCookie } from './selection-cookie.service.js';
 import { SpentStates } from './spent-states.service.js';
@@ -57,8 +57,6 @@ export interface LoginTarget {
 export interface CallbackRoute<T> {
   /** Path of the request, which must be that of the `redirectUri`. Asked where the login is that of this browser. */
   getPath: () => string | Promise<string>;
-  /** Called where the `state` opens, before anything else is verified: the login may be over, used, or of another browser. */
-  onMatched: (login: OpenedLogin, state: string) => void;
   /** Keeps the identity with `session: 'host'`. */
   storeIdentity: (identity: ExhibitorIdentity) => void | Promise<void>;
   /** Called once the identity is kept. The login has failed where it throws. */
@@ -80,6 +78,7 @@ export class LoginService {
     @Inject(IdentityReader) private readonly reader: IdentityReader,
     @Inject(IdentityCookie) private readonly cookie: IdentityCookie,
     @Inject(IdTokenCookie) private readonly idTokens: IdTokenCookie,
+    @Inject(LedCookie) private readonly led: LedCookie,
     @Inject(SelectionCookie) private readonly selections: SelectionCookie,
     @Inject(EndedLogins) private readonly ended: EndedLogins,
     @Inject(Clock) private readonly clock: Clock,
@@ -118,10 +117,6 @@ export class LoginService {
       this.provider.urlOf(tenant, 'authorize', call),
     );
     const request = await this.started.begin(http, tenant, {
-      tenant: tenant.key,
-      client: clientDigest(login),
-      https: isSecure(login.redirectUri),
-      responseType: login.responseType,
       eventId,
       returnTo: safeReturnTo(target.returnTo),
       maxAge: ages.length === 0 ? undefined : Math.min(...ages),
@@ -132,6 +127,12 @@ export class LoginService {
     const url = await authorizationUrl(login, request, authorizeUrl, parameters);
     publish('login', () => ({ tenant: tenant.key, outcome: 'started' }));
     return url;
+  }
+
+  /** The login that a callback belongs to, by its `state` alone: it may be over, used, or of another browser. */
+  async startedOf(http: HttpContext): Promise<OpenedLogin | undefined> {
+    const { state } = readCallback(http) ?? {};
+    return state === undefined ? undefined : this.started.open(state);
   }
 
   /** Finishes a login at the callback: matches and spends the state, verifies the response and keeps the identity. Returns what `onKept` does. */
@@ -160,7 +161,7 @@ export class LoginService {
   async #keep(
     http: HttpContext,
     tenant: Tenant,
-    { former }: OpenedLogin,
+    { former, led }: OpenedLogin,
     { identity, idToken }: KeptIdToken,
     storeIdentity: CallbackRoute<unknown>['storeIdentity'],
   ): Promise<FoundIdentity> {
@@ -172,13 +173,16 @@ export class LoginService {
     await this.idTokens.write(http, tenant, identity, idToken);
     this.selections.clearOfAnother(http, identity, kept, former);
     await this.ended.endAll([...former, ...formerOf(kept, tenant.key)], personOf(identity));
+    if (led === true) {
+      this.led.set(http, identity.redirectUri);
+    }
     return { identity, tenant, mode };
   }
 
   /** The started login of this response, whose `state` alone names the tenant. One that is refused here can still be finished. */
   async #match(
     http: HttpContext,
-    { getPath, onMatched }: CallbackRoute<unknown>,
+    { getPath }: CallbackRoute<unknown>,
   ): Promise<{ started: ProvenLogin; parameters: CallbackParameters; tenant: Tenant }> {
     const parameters = readCallback(http);
     if (parameters === undefined) {
@@ -192,7 +196,6 @@ export class LoginService {
       throw new LoginFailedError('state', NOT_STARTED);
     }
     const { tenant: key } = login;
-    onMatched(login, parameters.state);
     if (login.endsAt <= this.clock.epochMs()) {
       throw new LoginFailedError('state', ADVICE);
     }

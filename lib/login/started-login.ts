@@ -1,10 +1,10 @@
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import * as v from 'valibot';
-import { OwnCookies, type CookieAttributes, type OwnCookie } from '../browser/cookies.js';
+import { isSecure, OwnCookies, type CookieAttributes, type OwnCookie } from '../browser/cookies.js';
 import type { HttpContext } from '../browser/http-context.js';
 import type { ExhibitorSettings } from '../config/exhibitor-settings.js';
 import type { ProblemLog } from '../config/problems/problem-log.service.js';
-import { isHybrid, type BrowserLogin, type Tenant } from '../config/tenant.js';
+import { browserLoginOf, isHybrid, type BrowserLogin, type Tenant } from '../config/tenant.js';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { digestOf, shortDigestOf } from '../model/digest.js';
 import type { Sealer } from '../store/sealer.service.js';
@@ -38,7 +38,7 @@ const sealedLogin = v.object({
 type SealedLogin = v.InferOutput<typeof sealedLogin>;
 
 /** A started login whose `state` opened, `endsAt` in ms since 1970: it may be over, used, or of another browser. */
-export type OpenedLogin = SealedLogin & { endsAt: number };
+export type OpenedLogin = SealedLogin & { endsAt: number; state: string };
 
 /** What binds ID token and code to the browser. It follows from the proof, so that nothing secret is in a `state`. */
 export interface LoginSecrets {
@@ -95,10 +95,19 @@ export class StartedLogins {
   async begin(
     http: HttpContext,
     tenant: Tenant,
-    start: Omit<SealedLogin, 'id' | 'proof'>,
+    start: Pick<SealedLogin, 'eventId' | 'returnTo' | 'maxAge' | 'led' | 'former' | 'startedAt'>,
   ): Promise<LoginRequest> {
     const proof = createProof();
-    const login = { ...start, id: random(16), proof: digestOf(proof) };
+    const client = browserLoginOf(tenant);
+    const login: SealedLogin = {
+      ...start,
+      tenant: tenant.key,
+      client: clientDigest(client),
+      https: isSecure(client.redirectUri),
+      responseType: client.responseType,
+      id: random(16),
+      proof: digestOf(proof),
+    };
     const state = await this.#sealToFit(tenant, login);
     const attributes = this.#attributesOf(login);
     const sent = this.#cookies.sentLogins(http, login.https);
@@ -112,7 +121,7 @@ export class StartedLogins {
   async open(state: string): Promise<OpenedLogin | undefined> {
     const unsealed = await this.sealer.unseal('login', state);
     const { success, output } = v.safeParse(sealedLogin, unsealed?.value);
-    return success && unsealed !== undefined ? { ...output, endsAt: unsealed.until } : undefined;
+    return success && unsealed !== undefined ? { ...output, endsAt: unsealed.until, state } : undefined;
   }
 
   /** Of the browser that started this login; `undefined` for any other one. */

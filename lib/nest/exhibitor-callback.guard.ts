@@ -5,7 +5,6 @@ import { LoginFailedError } from '../errors/login-failed.error.js';
 import type { HttpContext } from '../browser/http-context.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import type { StartedLogin } from '../login/login.interface.js';
-import type { OpenedLogin } from '../login/started-login.js';
 import { setUser } from '../login/identity-reader.service.js';
 import type { FoundIdentity } from '../login/identity.js';
 import type { Results } from './execution-context.js';
@@ -32,9 +31,6 @@ import {
  */
 @Injectable()
 export class ExhibitorCallbackGuard extends RouteGuard {
-  /** The login that a callback belongs to, once its state was matched. */
-  readonly #started = new WeakMap<HttpContext, { login: OpenedLogin; state: string }>();
-
   /** @internal */
   protected override async [DECIDE](http: HttpContext): Promise<Results> {
     await requirePerson(http);
@@ -42,7 +38,6 @@ export class ExhibitorCallbackGuard extends RouteGuard {
     try {
       return await login.finish(http, {
         getPath: () => this.getCallbackPath(http),
-        onMatched: (opened, state) => void this.#started.set(http, { login: opened, state }),
         storeIdentity: (stored) => this.storeIdentity(http, stored),
         onKept: (found) => this.#welcome(http, found),
       });
@@ -77,14 +72,14 @@ export class ExhibitorCallbackGuard extends RouteGuard {
 
   /** To the page `failed` of `routes`; a GET also brings the cookies that a form from another site lacks. */
   async #leadToPage(http: HttpContext, error: ExhibitorError): Promise<never> {
-    const { pages } = this[SERVICES];
-    const { login, state } = this.#started.get(http) ?? {};
-    const routes = await pages.routesFor(login?.tenant ?? (await this.#tenantOrNone(http)));
+    const { login, pages } = this[SERVICES];
+    const started = await login.startedOf(http);
+    const routes = await pages.routesFor(started?.tenant ?? (await this.#tenantOrNone(http)));
     const query = {
       // A fault of the host has no code of its own.
       code: error.isOfHost === true ? 'configuration_invalid' : error.code,
       reason: error instanceof LoginFailedError ? error.reason : undefined,
-      login: state,
+      login: started?.state,
     };
     http.redirect(routes?.urlOf('failed', query) ?? pages.addresses.beside(http, 'failed', query), 303);
     return neverSettle();
@@ -102,9 +97,6 @@ export class ExhibitorCallbackGuard extends RouteGuard {
   async #welcome(http: HttpContext, found: FoundIdentity): Promise<Results> {
     const identity = setUser(http, found);
     const tenant = found.tenant.key;
-    if (this.#started.get(http)?.login.led === true) {
-      this[SERVICES].led.set(http, identity.redirectUri);
-    }
     try {
       await this.onLoggedIn(http, identity);
     } catch (error) {
@@ -178,9 +170,9 @@ export class ExhibitorCallbackGuard extends RouteGuard {
    * may be over, used before, or of another browser, so treat it as a part of the address. For `onLoginFailed`.
    */
   protected getStartedLogin(http: HttpContext): StartedLogin | undefined | Promise<StartedLogin | undefined> {
-    const { login } = this.#started.get(http) ?? {};
-    // A host needs no more.
-    return login && { tenant: login.tenant, eventId: login.eventId, returnTo: login.returnTo };
+    return this[SERVICES].login
+      .startedOf(http)
+      .then((login) => login && { tenant: login.tenant, eventId: login.eventId, returnTo: login.returnTo });
   }
 
   /** Not the address of this request, which has the code. @internal */

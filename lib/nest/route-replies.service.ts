@@ -18,10 +18,7 @@ import type { Refused } from './pages.service.js';
 import { toHttpException } from './to-http-exception.js';
 
 /** Age up to which a started login leads back from the page of its failure, in ms. */
-const LONGEST = 86_400_000;
-
-/** Longest `login` that is opened. */
-const MAX_STATE = 2_048;
+const MAX_AGE = 86_400_000;
 
 interface RequestPair {
   request: ExhibitorRequest;
@@ -74,7 +71,7 @@ export class RouteReplies {
     if (!this.services.pages.isFor(http)) {
       return http.reply(refused.status, bodyFor(refused));
     }
-    const login = await this.#startedBy(textOf(query['login']));
+    const login = await this.services.login.started.open(textOf(query['login']) ?? '');
     if (login !== undefined && (await this.#isOver(http, login))) {
       // So that a page which refuses this identity does not lead here again and again.
       this.services.led.set(http, this.tenants.peek(login.tenant)?.login?.redirectUri ?? '');
@@ -119,15 +116,9 @@ export class RouteReplies {
     http.redirect(returnTo ?? routes?.afterLogin ?? pages.addresses.after('login'), 303);
   }
 
-  async #startedBy(state: string | undefined): Promise<OpenedLogin | undefined> {
-    return state === undefined || state.length > MAX_STATE
-      ? undefined
-      : this.services.login.started.open(state);
-  }
-
   /** True where the user has logged in at that tenant since the login started. Which states were used is not asked. */
   async #isOver(http: HttpContext, { tenant: key, startedAt }: OpenedLogin): Promise<boolean> {
-    if (this.clock.epochMs() - startedAt > LONGEST) {
+    if (this.clock.epochMs() - startedAt > MAX_AGE) {
       return false;
     }
     try {
