@@ -186,16 +186,6 @@ describe('a logout at the provider', () => {
     }
   });
 
-  it.each<Record<string, string>>([{ 'sec-fetch-site': 'cross-site' }, { origin: 'https://evil.example' }])(
-    'is not caused by another site: %j',
-    async (headers) => {
-      const { visitor } = await arriveAt(host);
-      const reply = await logOut(visitor, host, headers);
-      expect([reply.status, reply.location, reply.setCookies]).toEqual([400, undefined, []]);
-      expect(await isLoggedIn(visitor, host)).toBe(true);
-    },
-  );
-
   it('behind TLS has its cookie with __Host-, and takes none without', async () => {
     const behind = await start(END, { redirectUri: `${SITE}/auth/callback` });
     const [site, origins] = [{ url: SITE }, { [SITE]: behind.url }];

@@ -186,28 +186,7 @@ const FROM_USERINFO: Script = { email: 'userinfo' };
 const USERINFO: readonly [reason: Reason, what: string, change: ReplyChange, id?: string][] = [
   ['subject', 'of another person', changes({ sub: 'mallory' }), '-userinfo-invalid-sub'],
   ['subject', 'without sub', changes({ sub: undefined })],
-  ['email_unverified', 'with an unverified address', changes({ email_verified: false })],
-  ['email_unverified', 'with an unverified address, as .NET writes it', changes({ email_verified: 'False' })],
   ...MALFORMED.map(([what, change]) => ['provider', what, change] as [Reason, string, ReplyChange]),
-];
-
-const PERSON: readonly RefusedCase[] = [
-  ...tokenCases('backToken', [
-    ['email_unverified', 'an unverified address', set({ email_verified: false })],
-    ['email_unverified', 'an unverified address, as text', set({ email_verified: 'false' })],
-    ['email_unverified', 'an address with contradicting flags', set({ email_verified: [true, 'False'] })],
-  ]),
-  { what: 'no e-mail address anywhere', reason: 'email_missing', script: { email: 'nowhere' } },
-  {
-    what: 'an e-mail claim that is not an address',
-    reason: 'email_missing',
-    script: { email: 'nowhere', backToken: set({ email: 'pat' }) },
-  },
-  {
-    what: 'an e-mail claim that is not text',
-    reason: 'email_missing',
-    script: { email: 'nowhere', userinfo: changes({ email: ['pat@example.com', 'kim@example.com'] }) },
-  },
 ];
 
 const answered = (error: string): Script => ({
@@ -228,7 +207,7 @@ const ERRORS: readonly [error: string, reason: Reason][] = [
   ['constructor', 'provider'],
 ];
 
-/** Changes of everything except ID tokens. */
+/** Changes of everything except ID tokens. Those of the address are in `verified-email.spec.ts`. */
 export function replyCasesIn(flow: Flow): RefusedCase[] {
   return [
     {
@@ -269,6 +248,5 @@ export function replyCasesIn(flow: Flow): RefusedCase[] {
       script: { userinfo },
       honest: FROM_USERINFO,
     })),
-    ...PERSON,
   ];
 }

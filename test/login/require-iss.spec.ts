@@ -30,7 +30,6 @@ import {
   loginCookies,
   toHost,
   toProvider,
-  type Arrival,
 } from './journey.js';
 
 let honest: ScriptedProvider;
@@ -213,29 +212,6 @@ describe('an identity', () => {
   });
 
   describe('is replaced by a new login in that browser', () => {
-    it.each<[what: string, login: LoginOverrides, before: (visitor: Visitor, at: Host) => Promise<Arrival>]>([
-      ['of another person', {}, (visitor, at) => toProvider(visitor, at)],
-      [
-        'whose callback brings no cookie of it, as a form of another site',
-        { responseType: 'code id_token' },
-        async (visitor, at) => {
-          const arrival = await toProvider(visitor, at);
-          visitor.cookies().delete('exhibitor-identity');
-          return arrival;
-        },
-      ],
-    ])('%s', async (_what, login, begin) => {
-      const at = await start(undefined, { login });
-      const visitor = await expectAccepted(at);
-      const first = await identityOf(visitor, at);
-      const copy = copyOf(visitor, at);
-      honest.script = { frontToken: says({ sub: 'quinn' }).backToken, ...says({ sub: 'quinn' }) };
-      expect((await toHost(visitor, await begin(visitor, at))).status).toBe(303);
-      const second = await identityOf(visitor, at);
-      expect([second?.subject, second?.id === first?.id]).toEqual(['quinn', false]);
-      expect(await isLoggedIn(copy, at)).toBe(false);
-    });
-
     it('that was started before it, in another tab', async () => {
       const { visitor, arrival: older } = await arrive(host);
       await enter(host, undefined, visitor);

@@ -30,8 +30,7 @@ import {
 } from './journey.js';
 
 let provider: ScriptedProvider;
-let other: ScriptedProvider;
-const start = withProvider((first, second) => ([provider, other] = [first, second]));
+const start = withProvider((started) => (provider = started));
 
 /** The response with other parameters. */
 function changed(arrival: Arrival, edit: (parameters: URLSearchParams) => void): Arrival {
@@ -132,22 +131,6 @@ describe.each(FLOWS_BY_KIND)('the state of a login on %s by %s', (kind, response
     },
   );
 
-  it('must belong to this browser, to its cookie, and to no other login of it', async () => {
-    const { visitor, arrival } = await arrive(host);
-    const [name = ''] = loginCookies(visitor, host);
-    const proof = visitor.cookies().get(name) ?? '';
-    const { visitor: stranger, arrival: strange } = await arrive(host);
-    expectRefusal(await toHost(visitor, strange), 'state');
-    expectRefusal(await toHost(stranger, arrival), 'state');
-    const [ofStranger = ''] = loginCookies(stranger, host).map((each) => stranger.cookies().get(each));
-    for (const value of [`${proof.startsWith('A') ? 'B' : 'A'}${proof.slice(1)}`, ofStranger]) {
-      visitor.cookies().set(name, value);
-      expectRefusal(await toHost(visitor, arrival), 'state');
-    }
-    visitor.cookies().set(name, proof);
-    expect((await toHost(visitor, arrival)).status).toBe(303);
-  });
-
   it('is accepted once, also of several requests at the same time, and a reload says what to do', async () => {
     const { visitor, arrival } = await arrive(host);
     const early = copyOf(visitor, host);
@@ -197,32 +180,6 @@ describe.each(FLOWS_BY_KIND)('the state of a login on %s by %s', (kind, response
       expect((await toHost(early, arrival)).status).toBe(isTold ? 401 : 303);
     }
   });
-
-  it('is that of its own tab: two at once, each with its own page', async () => {
-    const { visitor, arrival: first } = await arrive(host, '?returnTo=/first&eventId=event-1');
-    const second = await toProvider(visitor, host, '?returnTo=/second&eventId=event-2');
-    expect(loginCookies(visitor, host)).toHaveLength(2);
-    expect((await toHost(visitor, second)).location).toBe(`${host.url}/second`);
-    expect(await identityOf(visitor, host)).toMatchObject({ eventId: 'event-2' });
-    expect((await toHost(visitor, first)).location).toBe(`${host.url}/first`);
-    expect(await identityOf(visitor, host)).toMatchObject({ eventId: 'event-1' });
-    expect(loginCookies(visitor, host)).toEqual([]);
-  });
-});
-
-it('logins at two tenants in one browser are each finished at their own tenant', async () => {
-  const host = await start({}, (callback) => ({
-    tenants: { one: provider.tenantOptions(callback), two: other.tenantOptions(callback) },
-  }));
-  const { visitor, arrival: one } = await arrive(host, '?tenant=one');
-  const two = await toProvider(visitor, host, '?tenant=two');
-  const counts = (): number[] => [provider, other].map((each) => each.count('/connect/token'));
-  const asked = counts();
-  expect((await toHost(visitor, one)).status).toBe(303);
-  expect(await identityOf(visitor, host)).toMatchObject({ tenant: 'one', issuer: provider.url });
-  expect((await toHost(visitor, two)).status).toBe(303);
-  expect(await identityOf(visitor, host)).toMatchObject({ tenant: 'two', issuer: other.url });
-  expect(counts()).toEqual(asked.map((count) => count + 1));
 });
 
 describe('a started login of a tenant whose options change', () => {
