@@ -84,6 +84,8 @@ describe.each(REFUSED)(
   (kind, flow, cases) => {
     const hostFor = hostsOf(kind, flow);
     const { warnings, errors } = loggedLines();
+    /** Whose unchanged logins are accepted. */
+    const controlled = new Set<string>();
     for (const refused of cases) {
       it(`${refused.reason}: ${nameOf(refused)}`, async () => {
         const host = await hostFor(refused.login);
@@ -99,7 +101,11 @@ describe.each(REFUSED)(
         expect(lines).toHaveLength(reason === 'denied' ? 0 : 1);
         expect(lines.join()).not.toMatch(/@|eyJ/);
         // The refusal was due to the one change.
-        await expectAccepted(host);
+        const control = `${host.url} ${JSON.stringify(honest)}`;
+        if (!controlled.has(control)) {
+          controlled.add(control);
+          await expectAccepted(host);
+        }
       });
     }
   },

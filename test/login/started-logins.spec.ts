@@ -6,7 +6,7 @@ import type { Host, HostKind } from '../support/host.js';
 import { loggedLines } from '../support/logged-lines.js';
 import type { ScriptedProvider } from '../support/provider.js';
 import { Visitor } from '../support/visitor.js';
-import { FLOWS, type Flow } from './flows.js';
+import type { Flow } from './flows.js';
 import { withProvider } from './hosts.js';
 import {
   arrive,
@@ -48,15 +48,12 @@ async function expectAllEndWell(visitor: Visitor, arrivals: readonly Arrival[]):
 }
 
 describe('twenty tabs of one browser that begin in one instant all end well', () => {
-  const cases = [
-    ...FLOWS.flatMap((flow): [HostKind, Flow][] => [
-      ['express', flow],
-      ['fastify', flow],
-    ]),
+  it.each<[HostKind, Flow]>([
+    ['express', 'code'],
+    ['fastify', 'code token id_token'],
     ['express + express-session', 'code id_token'],
     ['fastify + @fastify/session', 'code'],
-  ] as const satisfies [HostKind, Flow][];
-  it.each(cases)('on %s by %s', async (kind, responseType) => {
+  ])('on %s by %s', async (kind, responseType) => {
     const host = await start({ kind, login: { responseType } });
     const visitor = new Visitor();
     const arrivals = await beginAtOnce(visitor, Array<Host>(20).fill(host));
@@ -65,8 +62,8 @@ describe('twenty tabs of one browser that begin in one instant all end well', ()
     expect([await isLoggedIn(visitor, host), loginCookies(visitor, host)]).toEqual([true, []]);
   });
 
-  it.each(['express', 'fastify'] as const)('on %s, at two tenants by path', async (kind) => {
-    const host = await start({ kind, routes: 'portals/:tenant/auth' }, (_callback, url) => ({
+  it('on fastify, at two tenants by path', async () => {
+    const host = await start({ kind: 'fastify', routes: 'portals/:tenant/auth' }, (_callback, url) => ({
       tenants: {
         one: provider.tenantOptions(`${url}/portals/one/auth/callback`),
         two: other.tenantOptions(`${url}/portals/two/auth/callback`, { responseType: 'code id_token' }),
@@ -79,8 +76,11 @@ describe('twenty tabs of one browser that begin in one instant all end well', ()
   });
 });
 
-describe.each(['express', 'fastify'] as const)('logins that begin one after another on %s', (kind) => {
-  it.each([false, true])('all end well, twelve of them, https: %p', async (isHttps) => {
+describe('logins that begin one after another', () => {
+  it.each([
+    ['express', false],
+    ['fastify', true],
+  ] as const)('all end well, twelve of them, on %s, https: %p', async (kind, isHttps) => {
     const own = await start({ kind, ...(isHttps && { redirectUri: 'https://host.example/auth/callback' }) });
     const url = isHttps ? 'https://host.example' : own.url;
     const visitor = new Visitor({ 'https://host.example': own.url });
@@ -101,22 +101,7 @@ describe.each(['express', 'fastify'] as const)('logins that begin one after anot
       counts.push(loginCookies(visitor, { url }).length - strange.length);
     }
     // With 16, the four oldest go.
-    expect(counts).toEqual([
-      ...Array.from({ length: 16 }, (_, at) => at + 1),
-      13,
-      14,
-      15,
-      16,
-      13,
-      14,
-      15,
-      16,
-      13,
-      14,
-      15,
-      16,
-      13,
-    ]);
+    expect(counts).toEqual(Array.from({ length: 29 }, (_, at) => (at < 16 ? at + 1 : 13 + (at % 4))));
     expect(strange.filter((name) => !visitor.cookies(hostname).has(name))).toEqual([]);
     for (const [at, arrival] of arrivals.entries()) {
       const { status } = await toHost(visitor, arrival);
@@ -226,7 +211,7 @@ describe.each([
     }
   });
 
-  it('with any byte changed opens nothing, and leaves its login usable', async () => {
+  it('with a byte changed opens nothing, and leaves its login usable', async () => {
     const { visitor, arrival } = await arrive(host, '?returnTo=/tab-0');
     const parts = stateOf(arrival).split('.');
     expect(parts.map((part) => part.length > 0)).toEqual([true, false, true, true, true]);
@@ -234,7 +219,7 @@ describe.each([
     for (const [at, part] of parts.entries()) {
       const bytes = Buffer.from(part, 'base64url');
       // Each takes a request.
-      for (let index = 0; index < bytes.length; index += kind === 'express' ? 1 : 5) {
+      for (let index = 0; index < bytes.length; index += 5) {
         const changed = Buffer.from(bytes);
         changed.writeUInt8(changed.readUInt8(index) ^ (1 << (index % 8)), index);
         const state = parts.with(at, changed.toString('base64url')).join('.');
