@@ -233,10 +233,7 @@ describe('a back-channel logout', () => {
   );
 
   it.each<[reason: string, change: TokenChange, line: RegExp]>([
-    ['audience', set({ aud: 'another-client' }), /^tenant\.login\.clientId: .*aud another-client/],
-    ['expired', set({ exp: now() - 60 }), /^tenant\.login\.clockTolerance: .* exp \d+'$/],
     ['expired', without('exp'), /^tenant: .* nbf none, exp none'$/],
-    ['issued', without('iat'), /^tenant: .* received 'iat none/],
     ['token_type', { header: { typ: 'at+jwt' } }, /^tenant: .* received 'typ at\+jwt, claims events, jti'$/],
     ['token_type', without('events'), /^tenant: .* received 'typ logout\+jwt, claims jti'$/],
     ['token_type', without('jti'), /^tenant: .* received 'typ logout\+jwt, claims events'$/],

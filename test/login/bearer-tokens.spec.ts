@@ -216,8 +216,6 @@ describe("session: 'bearer'", () => {
       'JWT',
       /^tenant: .* 'typ JWT, claims nonce, at_hash'$/,
     ],
-    ['subject', 'no sub', { sub: undefined }, AT, /^tenant: .* received 'sub none'$/],
-    ['expired', 'no exp', { exp: undefined }, AT, /^tenant: .* exp none'$/],
     [
       'audience',
       'a client in a list',

@@ -79,11 +79,15 @@ describe('npm start', () => {
     expect(booth.text).toContain('Logged in as olga.one@example.com');
   });
 
-  it.each(['PORT', 'SANDBOX_PORT'] as const)('prints one line when %s is taken, and exits', async (name) => {
-    const sample = run('node', START, { ...(await freePorts()), [name]: ports[name] });
-    expect(await sample.ended).toBe(1);
-    expect(await sample.stderr).toBe(`Port ${ports[name]} is already in use. Set ${name} to another one.\n`);
-    expect(await sample.stdout).toBe('');
+  it('prints one line when a port is taken, and exits', async () => {
+    const names = ['PORT', 'SANDBOX_PORT'] as const;
+    const ends = names.map(async (name) => {
+      const { ended, stderr, stdout } = run('node', START, { ...(await freePorts()), [name]: ports[name] });
+      return [await ended, await stderr, await stdout];
+    });
+    const lineOf = (name: (typeof names)[number]): string =>
+      `Port ${ports[name]} is already in use. Set ${name} to another one.\n`;
+    expect(await Promise.all(ends)).toEqual(names.map((name) => [1, lineOf(name), '']));
   });
 
   it('exits cleanly on SIGTERM and frees its ports, although npm starts it through a shell', async () => {
@@ -92,16 +96,20 @@ describe('npm start', () => {
     expect(await Promise.all(Object.values(ports).map(Number).map(isFree))).toEqual([true, true]);
   });
 
-  it.each(['starting', 'ready'])('exits with code 0 on Ctrl-C, again and again, when %s', async (when) => {
-    const sample = run('node', START, ports);
-    const activity = `http://127.0.0.1:${ports.SANDBOX_PORT}/sandbox`;
-    const ready = `Sample ready at ${url}\n`;
-    const listens = async () => Boolean(await fetch(activity).catch(() => false));
-    await (when === 'ready' ? says(sample.child, ready) : eventually(listens, 10_000));
-    const presses = setInterval(() => signalGroup(sample.child, 'SIGINT'), 1);
-    sample.child.once('exit', () => clearInterval(presses));
-    expect([await sample.ended, await sample.stderr]).toEqual([0, '']);
-    expect(['', `${ready}What it sends to the service: ${activity}\n`]).toContain(await sample.stdout);
+  it('exits with code 0 on Ctrl-C, again and again, when starting and when ready', async () => {
+    const press = async (when: 'starting' | 'ready') => {
+      const own = await freePorts();
+      const sample = run('node', START, own);
+      const activity = `http://127.0.0.1:${own.SANDBOX_PORT}/sandbox`;
+      const ready = `Sample ready at http://127.0.0.1:${own.PORT}\n`;
+      const listens = async () => Boolean(await fetch(activity).catch(() => false));
+      await (when === 'ready' ? says(sample.child, ready) : eventually(listens, 10_000));
+      const presses = setInterval(() => signalGroup(sample.child, 'SIGINT'), 1);
+      sample.child.once('exit', () => clearInterval(presses));
+      expect([await sample.ended, await sample.stderr]).toEqual([0, '']);
+      expect(['', `${ready}What it sends to the service: ${activity}\n`]).toContain(await sample.stdout);
+    };
+    await Promise.all([press('starting'), press('ready')]);
   });
 });
 

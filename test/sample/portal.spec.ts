@@ -98,7 +98,7 @@ describeInChromium('The portal', (browser) => {
     });
 
     it('stops on Stop and starts again on Load again', async () => {
-      sample.sandbox.latency = 600;
+      sample.sandbox.latency = 250;
       await toggle('Load again').click();
       await visitor.page.getByText(MIDWAY).waitFor();
       await toggle('Stop').click();
@@ -169,7 +169,7 @@ describeInChromium('The portal', (browser) => {
     });
 
     it('shows a message when the service fails midway, keeps the rows, and retries on request', async () => {
-      sample.sandbox.latency = 400;
+      sample.sandbox.latency = 250;
       await visitor.page.goto(`${sample.url}/events/world-2026/exhibitors`);
       await visitor.page.getByText(MIDWAY).waitFor();
       sample.sandbox.failNext('list', { kind: 'body', body: 'not JSON: internal detail' }, Infinity);
