@@ -29,16 +29,16 @@ import {
   ExhibitorLogoutGuard,
   ExhibitorModule,
   type ExhibitorError,
-  type ExhibitorModuleOptions,
   type HttpContext,
   type LoginParameters,
   type LoginRoutes,
 } from '../../lib/index.js';
 import { ExhibitorTestingBackend, ExhibitorTestingModule } from '../../lib/development/testing/index.js';
-import { COOKIE_SECRET, startHost, type Host, type HostOptions } from '../support/host.js';
+import { COOKIE_SECRET, type Host } from '../support/host.js';
 import { useClosing, useSandbox } from '../support/lifetimes.js';
 import { OperatorLines } from '../support/operator-lines.js';
 import { formFields, Visitor, type Reply, type VisitOptions } from '../support/visitor.js';
+import { routesHosts, type Given } from './people.js';
 import { bodyOf } from './signed-in.js';
 import { expectError, logOut } from '../login/journey.js';
 
@@ -121,14 +121,6 @@ const closing = useClosing();
 const lines = new OperatorLines();
 afterEach(() => lines.clear());
 
-interface Given extends Partial<Omit<HostOptions, 'options'>> {
-  routes?: string | LoginRoutes;
-  /** Path of `redirectUri`. */
-  callback?: string;
-  responseType?: 'code' | 'code id_token';
-  options?: (url: string) => Partial<ExhibitorModuleOptions>;
-}
-
 const OLGA = { email: 'olga.one@example.com', tenant: 'default', expiresAt: expect.any(Number) };
 
 async function expectMe(visitor: Visitor, url: string, me: object = OLGA): Promise<void> {
@@ -171,27 +163,8 @@ async function expectRoutes(url: string, home = '/'): Promise<void> {
   await expectNobody(visitor, `${url}/me`);
 }
 
-async function start(given: Given = {}): Promise<Host> {
-  const { routes = 'auth', callback = '/auth/callback', responseType = 'code' } = given;
-  const { options, configure, ...others } = given;
-  return closing(
-    await startHost({
-      controllers: [HomeController],
-      options: (_, url) => ({
-        tenant: sandbox.tenantOptions('acme', { redirectUri: `${url}${callback}`, responseType }),
-        secrets: [COOKIE_SECRET],
-        isGlobal: true,
-        routes,
-        ...(options?.(url) as object),
-      }),
-      ...others,
-      configure: (app) => {
-        app.useLogger(lines);
-        return configure?.(app);
-      },
-    }),
-  );
-}
+const startRoutes = routesHosts(sandbox, lines, HomeController);
+const start = async (given?: Given): Promise<Host> => closing(await startRoutes(given));
 
 const versioned = (type: VersioningType.URI | VersioningType.HEADER) => (app: INestApplication) =>
   app.enableVersioning({ type, header: 'x-version', defaultVersion: '1' });

@@ -32,6 +32,7 @@ import {
   type ExhibitorIdentity,
   isExhibitorError,
 } from '../../lib/index.js';
+import { PAGE } from './people.js';
 import { bodyOf, hostUser, idsOf, Members, signIn } from './signed-in.js';
 import { acmeOptions, setUser, startHost, type Host } from '../support/host.js';
 import { useClosing, useHost, useSandbox } from '../support/lifetimes.js';
@@ -125,9 +126,14 @@ const GRAPHQL: ApolloDriverConfig = {
   graphiql: false,
 };
 
-type Extras = { providers?: Provider[]; graphql?: Partial<ApolloDriverConfig>; bindFilter?: boolean };
+type Extras = {
+  providers?: Provider[];
+  graphql?: Partial<ApolloDriverConfig>;
+  bindFilter?: boolean;
+  routes?: string;
+};
 
-function startResolvers({ providers = [], graphql, bindFilter = true }: Extras = {}): Promise<Host> {
+function startResolvers({ providers = [], graphql, bindFilter = true, routes }: Extras = {}): Promise<Host> {
   @Module({ imports: [GraphQLModule.forRoot<ApolloDriverConfig>({ ...GRAPHQL, ...graphql })] })
   class SchemaModule {}
 
@@ -143,6 +149,7 @@ function startResolvers({ providers = [], graphql, bindFilter = true }: Extras =
         return GqlExecutionContext.create(execution).getArgs<{ eventId?: string }>().eventId;
       },
       bindFilter,
+      ...(routes !== undefined && { routes }),
     }),
   });
 }
@@ -379,4 +386,12 @@ describe('the fields of one request, behind a global guard', () => {
     expect(await ask('{ closed }')).toEqual([null, ['closed']]);
     expect(await ask('{ mine(eventId: "world-2026") { id } }')).toEqual([null, ['mine']]);
   });
+});
+
+it('a resolver shows no page where the module has routes', async () => {
+  const host = await startResolvers({ routes: 'auth' });
+  const headers = { ...PAGE, accept: 'text/html, application/json' };
+  const reply = await new Visitor().visit(`${host.url}/graphql`, { json: { query: '{ user }' }, headers });
+  expect(originalError(bodyOf(reply))).toMatchObject({ code: 'unauthenticated' });
+  await host.close();
 });

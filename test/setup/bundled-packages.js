@@ -49,7 +49,7 @@ const NEST = {
 };
 
 /** They are imported by their name only, and share no state with another copy of what they import: Fastify does. */
-const ESM = ['jose', 'oidc-provider'];
+const ESM = ['es-toolkit/compat', 'jose', 'oidc-provider', 'zod'];
 /** CommonJS packages that require Nest. They become ES modules: Jest on Node 20 does not load those of Nest from CommonJS. */
 const REQUIRE_NEST = ['@nestjs/throttler', 'nestjs-cls'];
 const COMMONJS = [
@@ -65,7 +65,7 @@ const COMMONJS = [
  * Loaded by Node itself, once for all suites of a worker. What they create belongs to another realm than the test, as what
  * Node creates does: `instanceof Error` does not hold for their errors.
  */
-const NATIVE = ['axios', 'fastify', 'undici'];
+const NATIVE = ['axios', 'fastify', 'ioredis', 'ioredis5', 'pg', 'redis', 'redis5', 'undici'];
 
 /** Entries of Jest's `moduleNameMapper`. A file of Nest that {@link NEST} lacks is not found: add it there. */
 export async function bundledPackages() {
