@@ -62,16 +62,21 @@ export interface PausedRequest {
   readonly about?: string | undefined;
 }
 
-/** What a call may do now: send its request, ask again in `ms`, or fail. `isOwn`: because of its own contact, and of no one else. */
+/** Why a request is not sent now. */
+export interface NotSent {
+  readonly go: 'fail';
+  readonly retryAfterMs: number;
+  /** `undefined`: the partner cannot be reached, or too many wait. */
+  readonly failure: Failure | undefined;
+  /** The partner failed. A limit of ours, and a pause of one contact only, are no failure of the partner. */
+  readonly isOfPartner: boolean;
+}
+
+/** What a call may do now: send its request, ask again in `ms`, or fail. */
 export type Turn =
   | { readonly go: 'send' }
   | { readonly go: 'wait'; readonly ms: number; readonly rest: { waiting: number } }
-  | {
-      readonly go: 'fail';
-      readonly ms: number;
-      readonly failure: Failure | undefined;
-      readonly isOwn: boolean;
-    };
+  | NotSent;
 
 const SEND: Turn = { go: 'send' };
 
@@ -126,22 +131,24 @@ export class Rests {
   /**
    * A partner answered a request with `Retry-After`. One person's failures are nobody's outage: all lookups of a tenant rest only
    * where another contact is limited meanwhile. Published documents and what belongs to one login do not rest.
+   *
+   * @returns how long the request now rests, in ms
    */
-  askedToWait(request: PausedRequest, ms: number, failure: Failure): void {
+  askedToWait(request: PausedRequest, ms: number, failure: Failure): number {
     const { tenant, origin, operation, about = '' } = request;
-    if (operation === 'token') {
-      this.begin(['client', tenant, origin, about], ms, failure);
-    } else if (operation === 'list') {
-      this.begin(['purpose', tenant, origin, operation], ms, failure);
+    if (operation === 'token' || operation === 'list') {
+      this.begin(sharedSubject(request), ms, failure);
     } else if (operation === 'lookup') {
       const key = JSON.stringify([tenant, origin]);
       const last = this.#contacts.get(key) ?? about;
       if (last !== about && this.left(['contact', tenant, origin, last]) > 0) {
-        this.begin(['purpose', tenant, origin, operation], ms, failure);
+        this.begin(sharedSubject(request), ms, failure);
       }
       this.begin(['contact', tenant, origin, about], ms, failure);
       this.#contacts.set(key, about);
     }
+    const { rest } = this.#pauseOf(request);
+    return rest === undefined ? 0 : rest.until - this.clock.now();
   }
 
   /**
@@ -150,66 +157,49 @@ export class Rests {
    * @param remaining time that the call has, in ms
    * @param mostWaiting calls that may wait for the end of one rest
    */
-  turn(
-    { tenant, origin, operation, about = '' }: PausedRequest,
-    remaining: number,
-    mostWaiting: number,
-  ): Turn {
-    const own = operation === 'lookup' ? this.#find(['contact', tenant, origin, about]) : undefined;
-    const shared = this.#find(
-      operation === 'token' ? ['client', tenant, origin, about] : ['purpose', tenant, origin, operation],
-    );
-    const isOwn = (own?.until ?? 0) > (shared?.until ?? 0);
-    const rest = isOwn ? own : shared;
+  turn(request: PausedRequest, remaining: number, mostWaiting: number): Turn {
+    const { rest, isOwn } = this.#pauseOf(request);
     if (rest === undefined) {
       return SEND;
     }
     const left = rest.until - this.clock.now();
     if (left >= remaining || rest.waiting >= mostWaiting) {
-      return { go: 'fail', ms: Math.ceil(left), failure: rest.failure, isOwn };
+      return {
+        go: 'fail',
+        retryAfterMs: Math.ceil(left),
+        failure: rest.failure,
+        isOfPartner: !isOwn,
+      };
     }
     const spread = Math.min(rest.length * SPREAD, (remaining - left) / 2);
     return { go: 'wait', ms: left + this.clock.random() * spread, rest };
   }
 
-  /** A token request failed after its attempts. `isPermanent`: the endpoint will refuse it again. */
-  tokenFailed(request: PausedRequest, failure: Failure, isPermanent: boolean): void {
-    const { tenant, origin, about = '' } = request;
-    const refusal: Subject = ['refusal', tenant, origin, about];
-    const asked = this.left(['client', tenant, origin, about]);
+  /**
+   * A token request failed after its attempts: until the end of a rest, the next ones fail likewise. Where the endpoint asked for a pause,
+   * they may wait for its end instead.
+   *
+   * @param state id of the state of the token, so that another state is free of this
+   * @param isPermanent the endpoint will refuse it again
+   */
+  tokenFailed(state: number, request: PausedRequest, failure: Failure, isPermanent: boolean): void {
+    const refusal: Subject = ['refusal', state, request.about ?? ''];
+    const asked = this.left(sharedSubject(request));
     if (asked === 0) {
       this.begin(refusal, isPermanent ? LONGEST_RESTS.refusal : AFTER_FAILED_TOKEN.request, failure);
     }
-    this.begin(['renewal', tenant], Math.max(asked, this.left(refusal)));
+    this.begin(['renewal', state], Math.max(asked, this.left(refusal)));
   }
 
   /** No token came. While one is held, it serves. */
-  renewalFailed(tenant: number): void {
-    this.begin(['renewal', tenant], AFTER_FAILED_TOKEN.renewal);
-  }
-
-  /** The host dropped what is held of a tenant's token: the next one is requested, whatever was refused. A pause asked for stays. */
-  tokenDropped(tenant: number): void {
-    for (const kind of ['refusal', 'renewal'] as const) {
-      const rests = this.#byKind.get(kind);
-      for (const key of rests?.keys() ?? []) {
-        if (key.startsWith(`[${tenant},`) || key === `[${tenant}]`) {
-          rests?.delete(key);
-        }
-      }
-    }
-  }
-
-  /** Whether token requests of this client fail at once, and why. */
-  tokenFailure({ tenant, origin, about = '' }: PausedRequest): Failure | undefined {
-    return this.failure(['refusal', tenant, origin, about]);
+  renewalFailed(state: number): void {
+    this.begin(['renewal', state], AFTER_FAILED_TOKEN.renewal);
   }
 
   /**
-   * Whether a token is renewed because the service answered 401 or 403: once in 10 s, since a user may name an event that it always
-   * answers so.
+   * Whether a token is renewed because the service refused it: once in 10 s, since a user may name an event that it always refuses.
    *
-   * @param age of the token in ms, where only one that is older than that is renewed
+   * @param age of the token in ms: after a 401, one that is younger than 10 s is not renewed. After a 403 its age does not count
    */
   mayReplace(tenant: number, age = Number.POSITIVE_INFINITY): boolean {
     if (age < LONGEST_RESTS.rejection || this.left(['rejection', tenant]) > 0) {
@@ -219,8 +209,22 @@ export class Rests {
     return true;
   }
 
+  /** The longest pause that a request is in. `isOwn`: that of its contact alone. */
+  #pauseOf(request: PausedRequest): { rest: Rest | undefined; isOwn: boolean } {
+    const { tenant, origin, operation, about = '' } = request;
+    const own = operation === 'lookup' ? this.#find(['contact', tenant, origin, about]) : undefined;
+    const shared = this.#find(sharedSubject(request));
+    const isOwn = (own?.until ?? 0) > (shared?.until ?? 0);
+    return { rest: isOwn ? own : shared, isOwn };
+  }
+
   #find([kind, ...names]: Subject): Rest | undefined {
     const rest = this.#byKind.get(kind)?.get(JSON.stringify(names));
     return rest !== undefined && this.clock.now() < rest.until ? rest : undefined;
   }
+}
+
+/** What a pause of a request is of, where it is not of one contact. */
+function sharedSubject({ tenant, origin, operation, about = '' }: PausedRequest): Subject {
+  return operation === 'token' ? ['client', tenant, origin, about] : ['purpose', tenant, origin, operation];
 }

@@ -1,6 +1,6 @@
 import { publish } from '../call/channels.js';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
-import { errorOf } from '../errors/failure.js';
+import { errorOf, type Failure } from '../errors/failure.js';
 import { addressProblem, circuitLine, partnerProblem } from '../config/problems/address-problems.js';
 import type { ProblemLog } from '../config/problems/problem-log.service.js';
 import type { Tenant } from '../config/tenant.js';
@@ -13,6 +13,12 @@ import type { TransportReply, TransportRequest } from './transport-request.inter
 import type { AxiosClient } from './wire/axios-client.js';
 import type { OutgoingRequest } from './wire/http-client.js';
 import { requestHeaders } from './wire/request-headers.js';
+
+/** Where the circuit is open, or the queue is full. */
+const NOT_SENT: Failure = {
+  code: 'service_unavailable',
+  message: 'the service cannot be reached, or too many wait',
+};
 
 export interface RequestTools {
   clock: Clock;
@@ -51,7 +57,7 @@ export class RequestAttempts {
     for (let attempt = 1; ; attempt++) {
       const outcome = await this.#attempt();
       if (isFinal(outcome)) {
-        limits.budget.succeeded();
+        limits.succeeded();
         const { status, body, sentAt } = outcome;
         return { status, body, sentAt };
       }
@@ -65,7 +71,7 @@ export class RequestAttempts {
         remaining: this.call.remaining(),
         random: clock.random(),
       });
-      if (wait === undefined || !limits.budget.take()) {
+      if (wait === undefined || !limits.takeRetry()) {
         throw this.#failure(outcome, retryAfterMs);
       }
       // What others wait for as well, the next attempt waits for.
@@ -101,14 +107,14 @@ export class RequestAttempts {
 
   async #enter(): Promise<void> {
     const { about } = this.request;
-    const entry = this.call.isOver ? 'over' : await this.tools.limits.enter(this.call, about);
+    const entry = await this.tools.limits.enter(this.call, about);
     if (entry === 'over') {
       throw this.#over();
     }
     if (entry === 'entered') {
       return;
     }
-    const { failure, retryAfterMs, isOfPartner } = entry;
+    const { failure = NOT_SENT, retryAfterMs, isOfPartner } = entry;
     if (isOfPartner) {
       this.call.silentSince = Number.NEGATIVE_INFINITY;
     }

@@ -41,15 +41,30 @@ const storedToken = v.object({
   requestedAt: v.number(),
 });
 
-/** What is held of the token of a tenant. Times are in ms of {@link Clock.now}. */
-export interface HeldToken {
-  /** Callers get it while it lasts. */
+/** A token request under way, for all callers. */
+export interface Renewal {
+  readonly call: Call;
+  readonly result: Promise<TimedToken>;
+}
+
+let lastId = 0;
+
+/**
+ * The token of a tenant, and what is known of it. Where the host drops the token, a new state takes the place of this one: a renewal
+ * under way, and the rests after its failures, are of the former state.
+ */
+export class TokenState {
+  /** Names it in the rests. */
+  readonly id = (lastId += 1);
+  /** The token that is held: callers get it while it lasts. */
   token: TimedToken | undefined;
+  renewal: Renewal | undefined;
+
   /**
-   * The access token that the next one replaces because it was refused, and when the refused request was sent: a token of another
-   * process counts only if it was requested later. Without `at`, where the host dropped what was held, none counts.
+   * @param rejected the access token that the next one replaces because it was refused, and {@link Clock.now} when the refused request
+   * was sent: a token of another process counts only if it was requested later. Without `at`, where the host dropped the token, none counts
    */
-  rejected: { readonly text: string; readonly at?: number } | undefined;
+  constructor(public rejected?: { readonly text: string; readonly at?: number }) {}
 }
 
 /** Where tokens come from: another process, through the `store` of the host, else the token endpoint. */
@@ -65,20 +80,14 @@ export class TokenSource {
   /**
    * The next token of a tenant. Where its secret is refused, a secret function of the host is called again once.
    *
-   * @param held what was held when the renewal began
-   * @param isCurrent false once the host has dropped it: the next token is then not shared
+   * @param isCurrent false once the host has dropped this state: the next token is then not shared
    * @throws {ExhibitorError} `token_rejected`, `token_unavailable`, `rate_limited`, `malformed_response`, `deadline_exceeded`
    */
-  async renew(
-    tenant: Tenant,
-    held: Readonly<HeldToken>,
-    isCurrent: () => boolean,
-    call: Call,
-  ): Promise<TimedToken> {
+  async renew(tenant: Tenant, state: TokenState, isCurrent: () => boolean, call: Call): Promise<TimedToken> {
     const read = (): Promise<OAuthClient> => readApiClient(tenant, call, this.log);
     const renewWith = async (client: OAuthClient): Promise<TimedToken> => {
       const name = this.values.enabled ? this.values.secretName(clientText(tenant, client)) : undefined;
-      const token = await this.#tokenOf(client, name, tenant, held, call);
+      const token = await this.#tokenOf(client, name, tenant, state, call);
       if (name !== undefined && !token.isShared && isCurrent()) {
         // The callers do not wait for the store.
         void this.#keep(name, token);
@@ -108,22 +117,16 @@ export class TokenSource {
     client: OAuthClient,
     name: string | undefined,
     tenant: Tenant,
-    held: Readonly<HeldToken>,
+    state: TokenState,
     call: Call,
   ): Promise<TimedToken> {
     const about = digestOf(secretTextOf(client));
-    const request = {
-      tenant: tenant.stateKey.id,
-      origin: splitUrl(tenant.tokenUrl).origin,
-      operation: 'token',
-      about,
-    };
-    const failure = this.rests.tokenFailure(request);
-    if (name !== undefined && (held.rejected === undefined || held.rejected.at !== undefined)) {
+    const failure = this.rests.failure(['refusal', state.id, about]);
+    if (name !== undefined && (state.rejected === undefined || state.rejected.at !== undefined)) {
       // While the endpoint rests for this process, it does not wait for another one.
       const waits = failure === undefined ? WAITS : [];
       // Half of the time at most: the rest is for the token endpoint.
-      const search = withTimeout(call.remaining() / 2, () => this.#find(name, held, waits));
+      const search = withTimeout(call.remaining() / 2, () => this.#find(name, state, waits));
       // A search that takes too long finds nothing: the store never fails a call.
       const found = await search.catch(() => undefined);
       if (found !== undefined) {
@@ -138,7 +141,9 @@ export class TokenSource {
       return await this.endpoint.request(client, tenant, about, call);
     } catch (error) {
       if (isExhibitorError(error) && error.isOfHost !== true && error.attempts !== 0) {
-        this.rests.tokenFailed(request, failureOf(error), isPermanent(error));
+        const { origin } = splitUrl(tenant.tokenUrl);
+        const request = { tenant: tenant.stateKey.id, origin, operation: 'token', about };
+        this.rests.tokenFailed(state.id, request, failureOf(error), isPermanent(error));
       }
       throw error;
     }
@@ -149,19 +154,15 @@ export class TokenSource {
    *
    * @param waits in ms; the store is read after each
    */
-  async #find(
-    name: string,
-    held: Readonly<HeldToken>,
-    waits: readonly number[],
-  ): Promise<TimedToken | undefined> {
-    const found = await this.#read(name, held);
+  async #find(name: string, state: TokenState, waits: readonly number[]): Promise<TimedToken | undefined> {
+    const found = await this.#read(name, state);
     this.values.publishOutcome(TOKEN, found === undefined ? 'miss' : 'hit');
     if (found !== undefined || waits.length === 0) {
       return found;
     }
     // A hint, no lock: nobody removes it, and whatever goes wrong costs a token request more. It names the token that is replaced:
     // a process that replaces another one does not wait.
-    const hint = JSON.stringify([name, replacedBy(held)]);
+    const hint = JSON.stringify([name, replacedBy(state)]);
     // `null`: the store does not answer, so nobody is waited for.
     const isFirst = (await this.values.write(HINT, hint, '1', HINT_TTL, { ifAbsent: true })) !== false;
     if (isFirst) {
@@ -169,7 +170,7 @@ export class TokenSource {
     }
     for (const ms of waits) {
       await pause(ms, undefined, { ref: false });
-      const token = await this.#read(name, held);
+      const token = await this.#read(name, state);
       if (token !== undefined) {
         this.values.publishOutcome(TOKEN, 'waited');
         return token;
@@ -178,18 +179,20 @@ export class TokenSource {
     return undefined;
   }
 
-  /** The token in the store, where it is a better one than that which is held. */
-  async #read(name: string, held: Readonly<HeldToken>): Promise<TimedToken | undefined> {
+  /** The token in the store, where it is a better one than the one that is held. */
+  async #read(name: string, state: TokenState): Promise<TimedToken | undefined> {
     const { success, output } = v.safeParse(storedToken, await this.values.readSealed(TOKEN, name));
     if (!success) {
       return undefined;
     }
     const requestedAt = output.requestedAt - this.#epoch();
     const token = new TimedToken({ ...output, requestedAt, isShared: true }, this.clock);
-    const { rejected } = held;
+    const { rejected } = state;
     const isNewer =
-      rejected?.at === undefined ? token.expiresAt > (held.token?.expiresAt ?? 0) : requestedAt > rejected.at;
-    const isWanted = isNewer && token.expiresAt > this.clock.now() && token.accessToken !== replacedBy(held);
+      rejected?.at === undefined
+        ? token.expiresAt > (state.token?.expiresAt ?? 0)
+        : requestedAt > rejected.at;
+    const isWanted = isNewer && token.expiresAt > this.clock.now() && token.accessToken !== replacedBy(state);
     return isWanted ? token : undefined;
   }
 
@@ -218,7 +221,7 @@ export class TokenSource {
 }
 
 /** The access token that the next one replaces; empty where there is none. */
-function replacedBy({ token, rejected }: Readonly<HeldToken>): string {
+function replacedBy({ token, rejected }: TokenState): string {
   return rejected?.text ?? token?.accessToken ?? '';
 }
 

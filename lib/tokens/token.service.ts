@@ -5,27 +5,14 @@ import { ProblemLog } from '../config/problems/problem-log.service.js';
 import { SharedValues } from '../store/shared-values.service.js';
 import { TenantRegistry } from '../config/tenant-registry.service.js';
 import type { StateKey, Tenant } from '../config/tenant.js';
-import { Clock, LONGEST_TIMER } from '../call/clock.js';
+import { Clock } from '../call/clock.js';
 import type { Call } from '../call/call.js';
 import { Calls } from '../call/calls.service.js';
 import { Rests } from '../call/rests.js';
 import { TokenEndpoint } from './token-endpoint.service.js';
 import type { AccessToken, TimedToken } from './token-lifetime.js';
 import type { GetTokenOptions, InvalidateOptions } from './token-options.interface.js';
-import { TokenSource, type HeldToken } from './token-source.js';
-
-interface Renewal {
-  readonly call: Call;
-  readonly result: Promise<TimedToken>;
-}
-
-/** What is held of a tenant. Where the host drops it, a new one takes its place: a renewal under way fills the former one. */
-class Held implements HeldToken {
-  token: TimedToken | undefined;
-  renewal: Renewal | undefined;
-
-  constructor(public rejected: HeldToken['rejected'] = undefined) {}
-}
+import { TokenState, TokenSource, type Renewal } from './token-source.js';
 
 /**
  * Client-credentials access tokens of the tenants: cached, renewed in the background before they expire, and requested once
@@ -37,7 +24,7 @@ class Held implements HeldToken {
 @Injectable()
 export class TokenService {
   /** Tenants with equal credentials have separate tokens: forgetting or revoking one does not affect the other. */
-  readonly #held = new WeakMap<StateKey, Held>();
+  readonly #states = new WeakMap<StateKey, TokenState>();
   readonly #source: TokenSource;
 
   /** @internal */
@@ -65,7 +52,7 @@ export class TokenService {
     if (known instanceof Promise) {
       // The search takes its part of the deadline. The registry limits it, so it ends here only by signal or closing.
       const startedAt = this.clock.now();
-      const tenant = await this.calls.within(LONGEST_TIMER, (search) => search.race(known), signal);
+      const tenant = await this.calls.within(Infinity, (search) => search.race(known), signal);
       return this.#get(tenant, tenant.http.deadline - (this.clock.now() - startedAt), signal);
     }
     return this.#get(known, known.http.deadline, signal);
@@ -82,16 +69,15 @@ export class TokenService {
     const text = options?.rejected;
     if (text === undefined) {
       // Also where this process holds none: it must not take an older one from the store.
-      this.#held.set(stateKey, new Held({ text: '' }));
-      this.rests.tokenDropped(stateKey.id);
-    } else if (this.#held.get(stateKey)?.token?.accessToken === text) {
-      this.#held.set(stateKey, new Held({ text, at: this.clock.now() }));
+      this.#states.set(stateKey, new TokenState({ text: '' }));
+    } else if (this.#states.get(stateKey)?.token?.accessToken === text) {
+      this.#states.set(stateKey, new TokenState({ text, at: this.clock.now() }));
     }
   }
 
   /** The token of a tenant, within the deadline of a call; synchronously where one is held. @internal */
   tokenFor(tenant: Tenant, call: Call): TimedToken | Promise<TimedToken> {
-    return this.#fresh(tenant) ?? this.#wait(tenant, call);
+    return this.#held(tenant) ?? this.#wait(tenant, call);
   }
 
   /**
@@ -107,34 +93,34 @@ export class TokenService {
     sentAt: number,
     call: Call,
   ): Promise<TimedToken | undefined> {
-    const held = this.#heldOf(tenant);
-    if (held.token?.accessToken !== refused.accessToken) {
+    const state = this.#stateOf(tenant);
+    if (state.token?.accessToken !== refused.accessToken) {
       return this.tokenFor(tenant, call);
     }
-    if (held.renewal === undefined) {
+    if (state.renewal === undefined) {
       if (!this.rests.mayReplace(tenant.stateKey.id, this.clock.now() - refused.requestedAt)) {
         return undefined;
       }
-      held.rejected = { text: refused.accessToken, at: sentAt };
+      state.rejected = { text: refused.accessToken, at: sentAt };
     }
     return this.#wait(tenant, call);
   }
 
   /** The service answered 403: a scope may have been granted since this token was requested, so its renewal is due. @internal */
   renewAfter403(tenant: Tenant, forbidden: TimedToken, sentAt: number): void {
-    const held = this.#heldOf(tenant);
-    const isHeld = held.token?.accessToken === forbidden.accessToken && held.renewal === undefined;
+    const state = this.#stateOf(tenant);
+    const isHeld = state.token?.accessToken === forbidden.accessToken && state.renewal === undefined;
     if (isHeld && this.rests.mayReplace(tenant.stateKey.id)) {
-      held.rejected = { text: forbidden.accessToken, at: sentAt };
-      this.#renewBehind(tenant, held);
+      state.rejected = { text: forbidden.accessToken, at: sentAt };
+      this.#renewBehind(tenant, state);
     }
   }
 
-  /** Answers no promise where a token is held. */
+  /** No promise where a token is held. */
   #get(tenant: Tenant, ms: number, signal: AbortSignal | undefined): AccessToken | Promise<AccessToken> {
-    const fresh = signal?.aborted === true ? undefined : this.#fresh(tenant);
-    if (fresh !== undefined) {
-      return fresh.toAccessToken();
+    const held = signal?.aborted === true ? undefined : this.#held(tenant);
+    if (held !== undefined) {
+      return held.toAccessToken();
     }
     const left = Math.max(1, Math.ceil(ms));
     const wait = async (call: Call): Promise<AccessToken> => (await this.#wait(tenant, call)).toAccessToken();
@@ -142,23 +128,23 @@ export class TokenService {
   }
 
   /** The token that is held and has not expired. In its early window it is renewed in the background. */
-  #fresh(tenant: Tenant): TimedToken | undefined {
+  #held(tenant: Tenant): TimedToken | undefined {
     const now = this.clock.now();
-    const held = this.#held.get(tenant.stateKey);
-    const token = held?.token;
-    if (held === undefined || token === undefined || now >= token.expiresAt) {
+    const state = this.#states.get(tenant.stateKey);
+    const token = state?.token;
+    if (state === undefined || token === undefined || now >= token.expiresAt) {
       return undefined;
     }
-    const isDue = now >= token.renewAt && held.renewal === undefined;
-    if (isDue && this.rests.left(['renewal', tenant.stateKey.id]) === 0) {
-      this.#renewBehind(tenant, held);
+    const isDue = now >= token.renewAt && state.renewal === undefined;
+    if (isDue && this.rests.left(['renewal', state.id]) === 0) {
+      this.#renewBehind(tenant, state);
     }
     publish('token', () => ({ tenant: tenant.key, outcome: 'hit' }));
     return token;
   }
 
-  #renewBehind(tenant: Tenant, held: Held): void {
-    this.#renew(tenant, held, tenant.http.deadline).result.then(
+  #renewBehind(tenant: Tenant, state: TokenState): void {
+    this.#renew(tenant, state, tenant.http.deadline).result.then(
       ({ isShared }) => publishOutcome(tenant, isShared ? 'shared' : 'renewed-early'),
       (error: unknown) => publishFailure(tenant, error),
     );
@@ -170,12 +156,12 @@ export class TokenService {
       if (call.isOver) {
         throw call.failure({ tenant: tenant.key });
       }
-      const held = this.#heldOf(tenant);
+      const state = this.#stateOf(tenant);
       // One whose time is up has not told its callers yet.
-      const joined = held.renewal?.call.isOver === true ? undefined : held.renewal;
+      const joined = state.renewal?.call.isOver === true ? undefined : state.renewal;
       // Published, where this call itself starts the renewal and no other process had the token.
-      const outcome = held.rejected === undefined ? 'fetched' : 'forced';
-      const { result, call: own } = joined ?? this.#renew(tenant, held, call.remaining());
+      const outcome = state.rejected === undefined ? 'fetched' : 'forced';
+      const { result, call: own } = joined ?? this.#renew(tenant, state, call.remaining());
       const token = await call.race(result, own);
       publishOutcome(tenant, joined !== undefined || token.isShared ? 'shared' : outcome);
       return token;
@@ -186,39 +172,38 @@ export class TokenService {
   }
 
   /** Starts a renewal with a deadline of its own, at least that of its caller. No caller's abort cancels it. */
-  #renew(tenant: Tenant, held: Held, ms: number): Renewal {
+  #renew(tenant: Tenant, state: TokenState, ms: number): Renewal {
     const call = this.calls.start(Math.max(tenant.http.deadline, ms));
     call.tenant = tenant.key;
-    const result = this.#request(tenant, held, call).finally(() => {
-      call.clear();
-      if (held.renewal === renewal) {
-        held.renewal = undefined;
-      }
-    });
-    const renewal = { call, result };
-    held.renewal = renewal;
+    const result = this.#request(tenant, state, call);
     // Every caller handles a failure itself. Without callers, an unhandled rejection would end the process.
     result.catch(() => undefined);
-    return renewal;
+    state.renewal = { call, result };
+    return state.renewal;
   }
 
-  async #request(tenant: Tenant, held: Held, call: Call): Promise<TimedToken> {
+  async #request(tenant: Tenant, state: TokenState, call: Call): Promise<TimedToken> {
     try {
-      const isCurrent = (): boolean => this.#held.get(tenant.stateKey) === held;
-      const token = await this.#source.renew(tenant, { ...held }, isCurrent, call);
-      held.token = token;
-      held.rejected = undefined;
+      const isCurrent = (): boolean => this.#states.get(tenant.stateKey) === state;
+      const token = await this.#source.renew(tenant, state, isCurrent, call);
+      state.token = token;
+      state.rejected = undefined;
       return token;
     } catch (error) {
-      this.rests.renewalFailed(tenant.stateKey.id);
+      this.rests.renewalFailed(state.id);
       throw error;
+    } finally {
+      call.clear();
+      if (state.renewal?.call === call) {
+        state.renewal = undefined;
+      }
     }
   }
 
-  #heldOf(tenant: Tenant): Held {
-    const held = this.#held.get(tenant.stateKey) ?? new Held();
-    this.#held.set(tenant.stateKey, held);
-    return held;
+  #stateOf(tenant: Tenant): TokenState {
+    const state = this.#states.get(tenant.stateKey) ?? new TokenState();
+    this.#states.set(tenant.stateKey, state);
+    return state;
   }
 }
 

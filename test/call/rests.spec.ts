@@ -1,7 +1,7 @@
 /** The pauses that outlive a call: how long each is, whom it is about, and that it reaches nobody else. */
 import { describe, expect, it } from '@jest/globals';
 import * as fc from 'fast-check';
-import { LONGEST_RESTS, Rests, type PausedRequest, type Turn } from '../../lib/call/rests.js';
+import { LONGEST_RESTS, Rests, type PausedRequest, type Subject, type Turn } from '../../lib/call/rests.js';
 import type { Failure } from '../../lib/errors/failure.js';
 import { StoppedClock } from '../support/clock.js';
 
@@ -20,6 +20,7 @@ const requestOf = (operation: string, about?: string, tenant = 1, origin = ORIGI
 const list = requestOf('list');
 const lookup = (contact: string, tenant?: number): PausedRequest => requestOf('lookup', contact, tenant);
 const token = (secret: string, tenant?: number): PausedRequest => requestOf('token', secret, tenant);
+const refusal = (secret: string, tenant = 1): Subject => ['refusal', tenant, secret];
 
 function start() {
   const clock = new StoppedClock();
@@ -39,7 +40,12 @@ describe('Retry-After', () => {
     expect(turn(list)).toMatchObject({ go: 'wait', ms: 3_000 + 0.5 * 400 });
     // No later than half of the time that is left then.
     expect(turn(list, 3_200)).toMatchObject({ go: 'wait', ms: 3_000 + 0.5 * 100 });
-    expect(turn(list, 3_000)).toEqual({ go: 'fail', ms: 3_000, failure: limited, isOwn: false });
+    expect(turn(list, 3_000)).toEqual({
+      go: 'fail',
+      retryAfterMs: 3_000,
+      failure: limited,
+      isOfPartner: true,
+    });
     clock.time = 4_000;
     expect(turn(list)).toEqual({ go: 'send' });
   });
@@ -54,14 +60,14 @@ describe('Retry-After', () => {
         waits.rest.waiting += 1;
       }
     }
-    expect(turn(list)).toMatchObject({ go: 'fail', ms: 4_000, failure: limited });
+    expect(turn(list)).toMatchObject({ go: 'fail', retryAfterMs: 4_000, failure: limited });
   });
 
   it('counts for 60 s at most, and the longest counts', () => {
     const { clock, rests, turn } = start();
     rests.askedToWait(list, 3_600_000, limited);
     rests.askedToWait(list, 2_000, limited);
-    expect(turn(list)).toMatchObject({ go: 'fail', ms: 60_000 });
+    expect(turn(list)).toMatchObject({ go: 'fail', retryAfterMs: 60_000 });
     clock.time = 60_000;
     expect(turn(list).go).toBe('send');
   });
@@ -93,14 +99,14 @@ describe('Retry-After', () => {
     const { clock, rests, turn, goes } = start();
     rests.askedToWait(lookup('a'), 2_000, limited);
     rests.askedToWait(lookup('a'), 2_000, limited);
-    expect(turn(lookup('a'), SECOND)).toMatchObject({ go: 'fail', isOwn: true });
+    expect(turn(lookup('a'), SECOND)).toMatchObject({ go: 'fail', isOfPartner: false });
     clock.time = 2_000;
     rests.askedToWait(lookup('b'), 2_000, limited);
     expect([goes(lookup('a')), goes(lookup('c'))]).toEqual(['send', 'send']);
     clock.time = 3_000;
     rests.askedToWait(lookup('c'), 2_000, limited);
     expect([goes(lookup('a')), goes(lookup('a', 2))]).toEqual(['wait', 'send']);
-    expect(turn(lookup('a'), SECOND)).toMatchObject({ go: 'fail', isOwn: false });
+    expect(turn(lookup('a'), SECOND)).toMatchObject({ go: 'fail', isOfPartner: true });
   });
 });
 
@@ -110,25 +116,32 @@ describe('a token request that failed', () => {
     ['otherwise', false, down, 1_000],
   ])('%s is not repeated with that secret for a while', (_what, isPermanent, failure, ms) => {
     const { clock, rests } = start();
-    rests.tokenFailed(token('s'), failure, isPermanent);
+    rests.tokenFailed(1, token('s'), failure, isPermanent);
     clock.time = ms - 1;
-    expect(rests.tokenFailure(token('s'))).toBe(failure);
-    expect([token('other'), token('s', 2)].map((other) => rests.tokenFailure(other))).toEqual([
+    expect(rests.failure(refusal('s'))).toBe(failure);
+    expect([refusal('other'), refusal('s', 2)].map((other) => rests.failure(other))).toEqual([
       undefined,
       undefined,
     ]);
     clock.time = ms;
-    expect(rests.tokenFailure(token('s'))).toBeUndefined();
+    expect(rests.failure(refusal('s'))).toBeUndefined();
+  });
+
+  it('may wait instead, where the endpoint asked for a pause', () => {
+    const { rests, goes } = start();
+    expect(rests.askedToWait(token('s'), 40_000, limited)).toBe(40_000);
+    rests.tokenFailed(1, token('s'), limited, false);
+    expect([rests.failure(refusal('s')), goes(token('s'))]).toEqual([undefined, 'fail']);
   });
 
   it.each<[what: string, tell: (rests: Rests) => void, ms: number]>([
-    ['without an answer', (rests) => rests.tokenFailed(token('s'), down, false), 5_000],
-    ['for good', (rests) => rests.tokenFailed(token('s'), wrong, true), 30_000],
+    ['without an answer', (rests) => rests.tokenFailed(1, token('s'), down, false), 5_000],
+    ['for good', (rests) => rests.tokenFailed(1, token('s'), wrong, true), 30_000],
     [
       'with Retry-After',
       (rests) => {
         rests.askedToWait(token('s'), 40_000, limited);
-        rests.tokenFailed(token('s'), limited, false);
+        rests.tokenFailed(1, token('s'), limited, false);
       },
       40_000,
     ],
@@ -171,7 +184,7 @@ describe('whatever happens, in whatever order', () => {
         rests.askedToWait(requestOf(name, about, of), ms, limited);
       }),
       fc.tuple(contact, fc.boolean()).map(([secret, isPermanent]) => (rests: Rests, of: number) => {
-        rests.tokenFailed(token(secret, of), down, isPermanent);
+        rests.tokenFailed(of, token(secret, of), down, isPermanent);
         rests.renewalFailed(of);
       }),
       fc.constantFrom('circuit', 'lookup', 'source', 'document').map((kind) => (rests: Rests, of: number) => {
@@ -201,7 +214,7 @@ describe('whatever happens, in whatever order', () => {
             const waits = turn(request, Number.MAX_SAFE_INTEGER);
             expect(waits.go === 'wait' ? waits.ms : 0).toBeLessThanOrEqual(60_000 * 1.1);
             const fails = turn(request, 0);
-            expect(fails.go === 'fail' ? fails.ms : 0).toBeLessThanOrEqual(60_000);
+            expect(fails.go === 'fail' ? fails.retryAfterMs : 0).toBeLessThanOrEqual(60_000);
           }
           for (const kind of kinds) {
             expect(rests.left([kind, of, 'key'])).toBeLessThanOrEqual(LONGEST_RESTS[kind]);
@@ -226,7 +239,7 @@ describe('whatever happens, in whatever order', () => {
           rests.begin(['source', 'made up']);
         }
         expect(all(2).map((request) => turn(request, 0).go)).toEqual(all(2).map(() => 'send'));
-        expect(['a', 'b', 'c'].map((secret) => rests.tokenFailure(token(secret, 2)))).toEqual(
+        expect(['a', 'b', 'c'].map((secret) => rests.failure(refusal(secret, 2)))).toEqual(
           [1, 2, 3].map(() => undefined),
         );
         expect([rests.left(['renewal', 2]), rests.left(['source', 'acme']), rests.mayReplace(2)]).toEqual([

@@ -2,9 +2,8 @@ import type { HttpSettings, ModuleHttpSettings } from '../../config/tenant-optio
 import type { StateKey, Tenant } from '../../config/tenant.js';
 import type { Clock } from '../../call/clock.js';
 import type { Call } from '../../call/call.js';
-import type { PausedRequest, Rests, Turn } from '../../call/rests.js';
+import type { NotSent, PausedRequest, Rests, Turn } from '../../call/rests.js';
 import { createCache, type ExpiringCache } from '../../call/expiring-cache.js';
-import type { Failure } from '../../errors/failure.js';
 import { codeOf, describeOutcome, type Outcome } from '../outcome.js';
 import { Semaphore } from './semaphore.js';
 import type { Operation } from '../transport-request.interface.js';
@@ -14,21 +13,7 @@ import { ConnectionSlots, type ConnectionUser } from './connection-slots.js';
 /** Waiting requests per slot. A burst is served; a flood is refused instead of kept in memory. */
 const WAITING_PER_SLOT = 16;
 
-/** Why a request is not sent. */
-export interface NotEntered {
-  readonly retryAfterMs: number;
-  readonly failure: Failure;
-  /** The partner failed. Limits of ours, and a pause of one contact only, are no failure of the partner. */
-  readonly isOfPartner: boolean;
-}
-
-const NOT_SENT: Failure = {
-  code: 'service_unavailable',
-  message: 'the service cannot be reached, or too many wait',
-};
-
-/** Answer to a request that the full queue refuses. */
-const QUEUE_FULL: NotEntered = { failure: NOT_SENT, retryAfterMs: 1_000, isOfPartner: false };
+const QUEUE_FULL: NotSent = { go: 'fail', retryAfterMs: 1_000, failure: undefined, isOfPartner: false };
 
 /**
  * Origins whose connections are counted, and published documents with limits of a dispatcher. The one that was added or used least
@@ -39,35 +24,15 @@ const MOST = 10_000;
 /** Largest token, userinfo, metadata or key reply in bytes. */
 const LARGEST_SMALL_REPLY = 256 * 1024;
 
-/** Tokens of a full bucket, of a retry, and of a success. */
-const FULL = 500;
-const RETRY = 5;
-const SUCCESS = 1;
-
-/** Retries that a tenant has left at one origin: where everything fails, they must not multiply the load. */
-class RetryBudget {
-  #left = FULL;
-
-  /** Takes one retry. Answers false, and takes nothing, where too little is left. */
-  take(): boolean {
-    if (this.#left < RETRY) {
-      return false;
-    }
-    this.#left -= RETRY;
-    return true;
-  }
-
-  succeeded(): void {
-    this.#left = Math.min(FULL, this.#left + SUCCESS);
-  }
-}
+/** The retry budget: what is there at most, what a retry takes, and what a success gives. */
+const BUDGET = { full: 500, retry: 5, success: 1 };
 
 /**
  * Limits of the requests of one operation, of one tenant to one origin, or for one published document: concurrency, retries and
  * circuit. Slow or failing lists must not hold up guards, which look up, nor forged codes bearer tokens.
  */
 export class RequestLimits {
-  readonly budget = new RetryBudget();
+  #budget = BUDGET.full;
   readonly circuit: Circuit;
   readonly #slots: Semaphore;
   readonly #user: ConnectionUser;
@@ -104,43 +69,48 @@ export class RequestLimits {
 
   /**
    * Takes a slot and a connection for one request, waiting for them if necessary, and first, without a slot, for the end of a pause
-   * that the partner asked for. Answers `over` where the call was over first.
+   * that the partner asked for. Returns `over` where the call is over first.
    *
    * @param about what a pause is about, see {@link TransportRequest}
    */
-  async enter(call: Call, about: string | undefined): Promise<'entered' | 'over' | NotEntered> {
-    for (;;) {
+  async enter(call: Call, about: string | undefined): Promise<'entered' | 'over' | NotSent> {
+    while (!call.isOver) {
       const turn = this.#turn(about, call);
       if (turn.go === 'fail') {
-        return { failure: turn.failure ?? NOT_SENT, retryAfterMs: turn.ms, isOfPartner: !turn.isOwn };
+        return turn;
       }
       if (turn.go === 'wait') {
         turn.rest.waiting += 1;
         await call.sleep(turn.ms);
         turn.rest.waiting -= 1;
-      } else {
-        const { openFor } = this.circuit;
-        if (openFor > 0) {
-          return { failure: NOT_SENT, retryAfterMs: Math.ceil(openFor), isOfPartner: true };
-        }
-        const entry = await this.#slots.enter(call);
-        if (entry !== 'entered') {
-          return entry === 'full' ? QUEUE_FULL : entry;
-        }
-        if ((await this.connections.enter(this.#user, call)) === 'over') {
-          this.#slots.leave();
-          return 'over';
-        }
-        // A pause may have begun while the request waited.
-        if (this.circuit.openFor === 0 && this.#turn(about, call).go === 'send') {
-          return entry;
-        }
-        this.leave();
+        continue;
       }
-      if (call.isOver) {
+      const entry = await this.#slots.enter(call);
+      if (entry !== 'entered') {
+        return entry === 'full' ? QUEUE_FULL : entry;
+      }
+      if ((await this.connections.enter(this.#user, call)) === 'over') {
+        this.#slots.leave();
         return 'over';
       }
+      // A pause may have begun, and the circuit may have opened, while the request waited.
+      if (this.#turn(about, call).go === 'send') {
+        return entry;
+      }
+      this.leave();
     }
+    return 'over';
+  }
+
+  /** Takes a retry from the budget, if one is left: where everything fails, retries must not multiply the load. */
+  takeRetry(): boolean {
+    const isLeft = this.#budget >= BUDGET.retry;
+    this.#budget -= isLeft ? BUDGET.retry : 0;
+    return isLeft;
+  }
+
+  succeeded(): void {
+    this.#budget = Math.min(BUDGET.full, this.#budget + BUDGET.success);
   }
 
   /** Returns the connection and the slot. */
@@ -162,13 +132,14 @@ export class RequestLimits {
       return 0;
     }
     const failure = { code, message: describeOutcome(outcome), status };
-    this.rests.askedToWait(this.#paused(about), retryAfterMs, failure);
-    const turn = this.rests.turn(this.#paused(about), 0, 0);
-    return turn.go === 'fail' ? turn.ms : 0;
+    return this.rests.askedToWait(this.#paused(about), retryAfterMs, failure);
   }
 
   #turn(about: string | undefined, call: Call): Turn {
-    return this.rests.turn(this.#paused(about), call.remaining(), this.#mostWaiting);
+    const { openFor } = this.circuit;
+    return openFor > 0
+      ? { go: 'fail', retryAfterMs: Math.ceil(openFor), failure: undefined, isOfPartner: true }
+      : this.rests.turn(this.#paused(about), call.remaining(), this.#mostWaiting);
   }
 
   #paused(about: string | undefined): PausedRequest {
