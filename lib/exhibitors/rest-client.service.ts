@@ -1,6 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { ExhibitorError, type ExhibitorErrorDetails } from '../errors/exhibitor.error.js';
-import { statusProblem } from '../config/problems/address-problems.js';
+import { statusProblem } from '../config/problems/partner-problems.js';
 import { ProblemLog } from '../config/problems/problem-log.service.js';
 import type { Tenant } from '../config/tenant.js';
 import type { Call } from '../call/call.js';

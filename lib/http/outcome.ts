@@ -32,8 +32,8 @@ export interface Failed {
   cause?: 'timeout' | 'network' | 'interceptor' | undefined;
   /** Why there is no connection, by the code of Node or undici: `ENOTFOUND`. */
   errorCode?: string | undefined;
-  /** What is wrong, if it is not the address: this process or machine, a proxy of `http.dispatcher`, or `either` of the two. */
-  suspect?: 'process' | 'dispatcher' | 'either' | undefined;
+  /** What may be wrong: the address by default, a proxy of `http.dispatcher`, or neither, but this process or machine. */
+  suspects?: readonly ('address' | 'dispatcher')[] | undefined;
   /** The reply is larger than `http.maxResponseBytes`. */
   isTooLarge?: boolean;
   /** What an interceptor of the host threw; and what of it may be passed on. */

@@ -1,7 +1,8 @@
 import { publish } from '../call/channels.js';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { errorOf, type Failure } from '../errors/failure.js';
-import { addressProblem, circuitLine, partnerProblem } from '../config/problems/address-problems.js';
+import { failedRequest, partnerProblem } from '../config/problems/partner-problems.js';
+import { untrustedText } from '../model/untrusted-text.js';
 import type { ProblemLog } from '../config/problems/problem-log.service.js';
 import type { Tenant } from '../config/tenant.js';
 import type { Clock } from '../call/clock.js';
@@ -169,15 +170,16 @@ export class RequestAttempts {
     const partner = outcome.kind === 'failed' ? outcome.partner : undefined;
     const isUnanswered = partner === 'unreached' || (partner === 'silent' && operation !== 'code');
     const now = clock.now();
-    const line = (isOpen: boolean): string => circuitLine(operation, this.tenant.key, origin, isOpen);
+    const line = `${operation} of ${untrustedText(this.tenant.key)}: the circuit is`;
     if (status !== undefined) {
       circuit.replied(now);
       if (circuit.isTold) {
         circuit.isTold = false;
-        log.info(line(false));
+        log.info(`${line} closed: ${origin} replies again`);
       }
     } else if (isUnanswered && sentAt !== undefined && circuit.unanswered(sentAt, now) && !circuit.isTold) {
-      circuit.isTold = log.warn(line(true), line(true));
+      const opened = `${line} open: many requests in a row to ${origin} had no reply, so that none is sent for a while`;
+      circuit.isTold = log.warn(opened, opened);
     }
   }
 
@@ -191,8 +193,9 @@ export class RequestAttempts {
     return error;
   }
 
-  #report(how: string, message: string, problem = partnerProblem(this.request.operation, message)): void {
-    this.tools.log.partnerFailed(this.tenant, this.request.operation, how, problem);
+  #report(how: string, message: string): void {
+    const { operation } = this.request;
+    this.tools.log.partnerFailed(this.tenant, operation, how, partnerProblem(operation, message));
   }
 
   /** The error after the last attempt. Tells operators as well what failed, and where they may have to mend an address. */
@@ -212,13 +215,12 @@ export class RequestAttempts {
       return log.hostError({ option: 'axios' }, thrown, code, message, { ...details, cause });
     }
     const { operation, url } = this.request;
-    const isFailed = outcome.kind === 'failed';
-    const problem = isFailed ? addressProblem(tenant, { operation, url, ...outcome }) : undefined;
-    if (isFailed && outcome.suspect === 'process') {
+    const problem = failedRequest(tenant, { operation, url, ...outcome, code, message });
+    if (outcome.kind === 'failed' && outcome.suspects?.length === 0) {
       // One problem of all tenants.
-      log.report(undefined, problem ?? partnerProblem(operation, message));
+      log.report(undefined, problem);
     } else {
-      this.#report(wordsOf(outcome), message, problem);
+      log.partnerFailed(tenant, operation, wordsOf(outcome), problem);
     }
     return new ExhibitorError(code, message, details);
   }

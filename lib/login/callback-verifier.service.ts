@@ -10,7 +10,7 @@ import { UserInfo, type VerifiedUser } from '../oidc/user-info.service.js';
 import type { VerifiedToken } from '../oidc/verify-signature.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../config/check-options.js';
 import { ProblemLog } from '../config/problems/problem-log.service.js';
-import { describeFailure } from '../config/problems/token-endpoint-problems.js';
+import { describeFailure } from '../config/problems/partner-problems.js';
 import type { KeptIdToken } from './id-token-cookie.service.js';
 import { authorizedIdentity, NOT_AUTHORIZED } from './identity.js';
 import { browserLoginOf, isHybrid, type Tenant } from '../config/tenant.js';

@@ -7,7 +7,7 @@ import { CHECKED_OPTIONS, type CheckedOptions } from '../config/check-options.js
 import type { ExhibitorSettings } from '../config/exhibitor-settings.js';
 import { MOST_KEYS, type KeySource } from '../config/key-source.js';
 import { endpointUrl, isAllowedUrl } from '../config/value-schemas.js';
-import { addressOption } from '../config/problems/address-problems.js';
+import { addressOption } from '../config/problems/partner-problems.js';
 import { described } from '../config/problems/claim-text.js';
 import type { Refusal } from '../config/problems/problem.interface.js';
 import { ProblemLog } from '../config/problems/problem-log.service.js';

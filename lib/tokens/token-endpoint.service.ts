@@ -2,7 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { TokenRejectedError } from '../errors/token-rejected.error.js';
-import type { OAuthFailure } from '../config/problems/token-endpoint-problems.js';
+import type { OAuthFailure } from '../config/problems/partner-problems.js';
 import type { Tenant } from '../config/tenant.js';
 import { Clock } from '../call/clock.js';
 import type { Call } from '../call/call.js';

@@ -1,7 +1,7 @@
 import { TokenRejectedError } from '../errors/token-rejected.error.js';
 import { hideSecrets } from '../model/untrusted-text.js';
 import { isRecord } from '../model/json-values.js';
-import type { OAuthFailure } from '../config/problems/token-endpoint-problems.js';
+import type { OAuthFailure } from '../config/problems/partner-problems.js';
 
 /** A reply of the token endpoint that is no OAuth error. */
 export type TokenReply =

@@ -12,7 +12,7 @@ import {
   type TenantOptions,
 } from '../../lib/index.js';
 import { checkOptions } from '../../lib/config/check-options.js';
-import { addressProblem, shownUrl, statusProblem } from '../../lib/config/problems/address-problems.js';
+import { failedRequest, shownUrl, statusProblem } from '../../lib/config/problems/partner-problems.js';
 import { clockOf, StoppedClock } from '../support/clock.js';
 import { COOKIE_SECRET, startHost, tenantsOptions, type Host, type HostOptions } from '../support/host.js';
 import { useClosing, useSandbox } from '../support/lifetimes.js';
@@ -485,7 +485,7 @@ describe('an address that cannot be reached', () => {
       code: 'service_unavailable',
       errorCode: 'ENOTFOUND',
     };
-    expect(tenant && addressProblem(tenant, failed)).toMatchObject({ options: [option] });
+    expect(tenant && failedRequest(tenant, failed)).toMatchObject({ options: [option] });
   });
 
   it.each(['/event/contactEmail', '/contactEmail/base/event/a'])(

@@ -87,37 +87,15 @@ describe('a connection that a proxy does not make is told as a problem of http.d
     ['407', async () => proxied(await answering(407)), 'the proxy answered 407'],
     ['403', async () => proxied(await answering(403)), 'the proxy answered 403'],
     ['502', async () => proxied(await answering(502)), 'the proxy answered 502'],
-    ['it closes', async () => proxied(await proxyThat((client) => client.end())), 'ECONNRESET'],
-    ['it resets', async () => proxied(await proxyThat((client) => client.resetAndDestroy())), 'ECONNRESET'],
     [
       'its certificate',
       async () => proxied((await tlsProxy()).url),
       'DEPTH_ZERO_SELF_SIGNED_CERT at localhost:\\d+',
     ],
     [
-      'its certificate is of another name',
-      async () =>
-        proxied((await tlsProxy()).url.replace('localhost', '127.0.0.1'), {
-          proxyTls: { ca: CERTIFICATE.cert, servername: 'x.test' },
-        }),
-      'UND_ERR_PRX_TLS',
-    ],
-    [
       'it resets in TLS',
       async () => proxied((await serve(resetting(), 'https')).url),
       'ECONNRESET at localhost:\\d+',
-    ],
-    ['SOCKS, nobody listens', async () => proxied('socks5://127.0.0.1:9'), 'ECONNREFUSED'],
-    [
-      'SOCKS, refused',
-      async () =>
-        proxied(
-          (await serve(createServer((socket) => socket.write(Buffer.of(5, 255))))).url.replace(
-            'http',
-            'socks5',
-          ),
-        ),
-      'UND_ERR_SOCKS5_AUTH_REJECTED',
     ],
     [
       'a pool at a gateway',
@@ -187,15 +165,45 @@ function resetting(end: 'resetAndDestroy' | 'end' = 'resetAndDestroy'): Server {
   return createServer((socket) => void socket.on('error', () => undefined).once('data', () => socket[end]()));
 }
 
-describe('a connection that a service does not make is told as a problem of its address', () => {
-  const trusting = through(({ Agent }) => new Agent({ connect: { ca: CERTIFICATE.cert } }));
+describe('a connection that is not made through a dispatcher, which does not say where it failed', () => {
+  it.each<[string, http: () => Promise<HttpOptions>, reason: string]>([
+    ['it closes', async () => proxied(await proxyThat((client) => client.end())), 'ECONNRESET'],
+    ['it resets', async () => proxied(await proxyThat((client) => client.resetAndDestroy())), 'ECONNRESET'],
+    [
+      'its certificate is of another name',
+      async () =>
+        proxied((await tlsProxy()).url.replace('localhost', '127.0.0.1'), {
+          proxyTls: { ca: CERTIFICATE.cert, servername: 'x.test' },
+        }),
+      'UND_ERR_PRX_TLS',
+    ],
+    ['SOCKS, nobody listens', async () => proxied('socks5://127.0.0.1:9'), 'ECONNREFUSED'],
+    [
+      'SOCKS, refused',
+      async () =>
+        proxied(
+          (await serve(createServer((socket) => socket.write(Buffer.of(5, 255))))).url.replace(
+            'http',
+            'socks5',
+          ),
+        ),
+      'UND_ERR_SOCKS5_AUTH_REJECTED',
+    ],
+  ])('is told as a problem of both: %s', async (_what, http, reason) => {
+    const { url } = await service();
+    await expect((await tokensAt(url, await http())).getToken()).rejects.toMatchObject({
+      code: 'token_unavailable',
+    });
+    const line = `^tenant\\.authUrl, tenant\\.http\\.dispatcher: no connection to ${url}/connect/token: ${reason}$`;
+    expect(lines.all).toEqual([expect.stringMatching(line)]);
+  });
+});
 
+describe('a connection that a service does not make is told as a problem of its address', () => {
   it.each<[string, url: string, HttpOptions, line: string]>([
     ['refused', 'http://127.0.0.1:9', {}, 'authUrl: .*ECONNREFUSED'],
-    ['refused, with mTLS', 'https://127.0.0.1:9', trusting, 'authUrl: .*ECONNREFUSED'],
-    ['refused, by its name', 'https://localhost:9', trusting, 'authUrl: .*ECONNREFUSED'],
+    ['refused, by its name', 'https://localhost:9', {}, 'authUrl: .*ECONNREFUSED'],
     ['unknown', UNKNOWN.replace('http', 'https'), {}, 'authUrl: .*ENOTFOUND'],
-    ['unknown, with mTLS', UNKNOWN.replace('http', 'https'), trusting, 'authUrl: .*ENOTFOUND'],
   ])('%s', async (_what, url, http, line) => {
     await expect((await tokensAt(url, http)).getToken()).rejects.toMatchObject({ code: 'token_unavailable' });
     expect(lines.all).toEqual([expect.stringMatching(`^tenant\\.${line}$`)]);

@@ -1,15 +1,5 @@
 import type { LoginFailureReason } from '../../errors/login-failed.error.js';
 
-/** Tells the operator which option sets the address of an endpoint: a tenant. */
-export interface EndpointPaths {
-  /** Of the token endpoint of the API client. */
-  readonly tokenUrlOption: string;
-  /** Of an endpoint of a login. */
-  endpointOption(name: 'token' | 'userinfo'): string;
-  /** Of the provider's keys. */
-  readonly keysOption: string;
-}
-
 /** What a check refuses: the reason for the caller; for the operator the options to look at, where some may be the cause. */
 export interface Refusal {
   reason: LoginFailureReason;

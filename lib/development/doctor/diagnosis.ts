@@ -10,7 +10,7 @@ import { hideSecrets } from '../../model/untrusted-text.js';
 import { PUBLISHED_TYPES } from '../../oidc/openid-provider.service.js';
 import { CHECKED_OPTIONS, checkOptions, SINGLE_TENANT } from '../../config/check-options.js';
 import type { SecretSource } from '../../config/client-auth-option.js';
-import { shownUrl } from '../../config/problems/address-problems.js';
+import { shownUrl } from '../../config/problems/partner-problems.js';
 import { ProblemLog } from '../../config/problems/problem-log.service.js';
 import type { Problem } from '../../config/problems/problem.interface.js';
 import { TenantRegistry } from '../../config/tenant-registry.service.js';

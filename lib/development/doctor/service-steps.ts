@@ -3,7 +3,7 @@ import { listPath } from '../../exhibitors/pages/exhibitor-pages.service.js';
 import { parsePage } from '../../exhibitors/parse-replies.js';
 import { metadataUrl } from '../../oidc/openid-provider.service.js';
 import { unverified } from '../../oidc/verify-signature.js';
-import { shownUrl } from '../../config/problems/address-problems.js';
+import { shownUrl } from '../../config/problems/partner-problems.js';
 import { bootAdvice } from '../../config/problems/boot-advice.js';
 import type { Call } from '../../call/call.js';
 import { Tenant } from '../../config/tenant.js';

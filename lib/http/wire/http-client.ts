@@ -184,7 +184,7 @@ function ended({ status, sentAt }: Partial<SentRequest> = {}, isSilent = false):
 function late({ attempt, status, sentAt }: SentRequest): Failed {
   const facts = { repeat: 'later', cause: 'timeout', status, sentAt } as const;
   return attempt.isHeldUp
-    ? failed('no reply was read in time: this process was blocked', { ...facts, suspect: 'process' })
+    ? failed('no reply was read in time: this process was blocked', { ...facts, suspects: [] })
     : failed('the service did not answer in time', { ...facts, partner: 'silent' });
 }
 

@@ -49,7 +49,7 @@ export class NetworkErrors {
     if (host === undefined && RESET.has(code)) {
       // A proxy without TLS behind it: it or the service.
       const isProxied = origin?.startsWith('http:') === true;
-      const told: Reason = isProxied ? { errorCode: code, suspect: 'either' } : {};
+      const told: Reason = isProxied ? { errorCode: code, suspects: EITHER } : {};
       return failed(message, { ...network, partner: 'silent', repeat: 'at once', ...told });
     }
     if (host === undefined && (NO_HTTP.has(code) || code.startsWith('HPE_'))) {
@@ -57,9 +57,9 @@ export class NetworkErrors {
     }
     if (LOCAL.test(code)) {
       const limit = `${code}, a limit of this process or machine: open files (ulimit -n), ports, memory or a firewall`;
-      return failed(message, { ...network, errorCode: limit, suspect: 'process' });
+      return failed(message, { ...network, errorCode: limit, suspects: [] });
     }
-    const told = origin === undefined ? { errorCode: code } : behind(new URL(origin), error, code, host);
+    const told = origin === undefined ? { errorCode: code } : behind(origin, error, code, host);
     return failed(message, { ...network, partner: 'unreached', ...told });
   }
 
@@ -76,27 +76,20 @@ export class NetworkErrors {
   };
 }
 
-type Reason = Pick<Failed, 'errorCode' | 'suspect'>;
+type Reason = Pick<Failed, 'errorCode' | 'suspects'>;
 
-/** Whether a proxy failed, the address behind it, or either. */
-function behind(target: URL, error: unknown, code: string, host?: string): Reason {
-  const { message, errors }: Record<string, unknown> = Object(error);
+const EITHER = ['address', 'dispatcher'] as const;
+
+/** The proxy failed where it says so, or where there was no connection to another host than that of the request. Else it is one of both. */
+function behind(origin: string, error: unknown, code: string, host?: string): Reason {
   // undici has the status in the message only.
-  const [, status] = /^Proxy .*\((\d{3})\)/.exec(String(message)) ?? [];
-  if (status !== undefined || (host !== undefined && host !== target.host)) {
-    const errorText = status === undefined ? `${code} at ${host}` : `the proxy answered ${status}`;
-    return { errorCode: errorText, suspect: 'dispatcher' };
+  const [, status] = /^Proxy .*\((\d{3})\)/.exec(String(Object(error).message)) ?? [];
+  if (status !== undefined) {
+    return { errorCode: `the proxy answered ${status}`, suspects: ['dispatcher'] };
   }
-  // Node tries all addresses of a name.
-  const first: unknown = Array.isArray(errors) ? errors[0] : error;
-  const { syscall, port, hostname }: Record<string, unknown> = Object(first);
-  const targetPort = Number(target.port) || (target.protocol === 'https:' ? 443 : 80);
-  if (port === targetPort || hostname === target.hostname || code === 'UND_ERR_CONNECT_TIMEOUT') {
-    return { errorCode: code };
-  }
-  // Certificates are left: of the service, or missing in the options of the dispatcher.
-  const isOfProxy = syscall !== undefined || /^(?:UND_|HPE_|ECONNRESET|unknown)/.test(code);
-  return { errorCode: code, suspect: isOfProxy ? 'dispatcher' : 'either' };
+  return host === undefined || host === new URL(origin).host
+    ? { errorCode: code, suspects: EITHER }
+    : { errorCode: `${code} at ${host}`, suspects: ['dispatcher'] };
 }
 
 /** Without a file descriptor, look-ups of names end as those of unknown names, or with EINVAL (measured, glibc). */

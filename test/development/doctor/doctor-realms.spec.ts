@@ -266,7 +266,9 @@ describe('realms of a provider', () => {
     const dead = stepOf(await examine({ baseUrl: DEAF }), 'connection');
     expect(dead?.message).toContain(`${DEAF}/api/v1/exhibitor/event/world-2026: ECONNREFUSED`);
     const wrongPath = stepOf(await examine({ 'endpoints.token': at('acme', 'tokens') }), 'token');
-    expect(wrongPath?.message).toContain(`${at('acme', 'tokens')} refused the API client: HTTP 404`);
+    expect(wrongPath?.message).toContain(
+      `${at('acme', 'tokens')}: the token endpoint refused the API client: HTTP 404`,
+    );
   });
 
   it('name the base URL before the event where its path may be too much', async () => {
