@@ -85,7 +85,6 @@ describe('a connection that a proxy does not make is told as a problem of http.d
     ['nobody listens', async () => proxied(NOBODY), 'ECONNREFUSED at 127.0.0.1:9'],
     ['its name is unknown', async () => proxied(UNKNOWN), `ENOTFOUND at ${new URL(UNKNOWN).host}`],
     ['407', async () => proxied(await answering(407)), 'the proxy answered 407'],
-    ['403', async () => proxied(await answering(403)), 'the proxy answered 403'],
     ['502', async () => proxied(await answering(502)), 'the proxy answered 502'],
     [
       'its certificate',

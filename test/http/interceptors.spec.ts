@@ -52,7 +52,7 @@ const onResponse = (
 
 const notSent = { code: 'service_unavailable', attempts: 0 };
 const never = new Promise<never>(() => {});
-const BRIEF = { deadline: 1_000 };
+const BRIEF = { deadline: 400 };
 const page = { data: [{ id: 0 }] };
 
 describe('a request interceptor', () => {

@@ -281,8 +281,8 @@ describe('a logout that the store does not take', () => {
     store.failure = 'rejects';
     await ended.end('a');
     expect(store.calls).toBe(1);
-    // Three times as long as it waits.
-    await pause(3_000);
+    // Twice as long as it waits.
+    await pause(2_200);
     expect(store.calls).toBe(2);
     store.failure = 'none';
     await values.beforeApplicationShutdown();
