@@ -81,10 +81,6 @@ class PortalGuard extends ExhibitorGuard {
   protected override onNoEvent(): never {
     throw new ForbiddenException('which event?');
   }
-
-  protected override onNoIdentity(http: HttpContext): Promise<never> {
-    return this.redirect(http, '/auth/login');
-  }
 }
 
 /** A host whose request is wrapped, as behind a gateway. */
@@ -245,11 +241,6 @@ describe('guards in a module of the host', () => {
       const reply = await get(`/records?eventId=${eventId}`, 'nora.none');
       expect(answerOf(reply)).toEqual(refused(400, 'invalid_argument'));
     }
-  });
-
-  it('let a subclass redirect to the login', async () => {
-    const reply = await get('/portal');
-    expect([reply.status, reply.location]).toEqual([302, `${host.url}/auth/login`]);
   });
 
   it('let a subclass return the request', async () => {

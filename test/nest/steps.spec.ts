@@ -263,11 +263,6 @@ describe.each(['express', 'fastify'] as const)('steps of a host on %s', (kind) =
     expect(answerOf(none)).toEqual(refused(409, 'exhibitor_not_selected'));
   });
 
-  it('by default answer 409 to one who has to choose', async () => {
-    const reply = await visit('/events/world-2026/booth', 'sam.several');
-    expect(answerOf(reply)).toEqual(refused(409, 'exhibitor_not_selected'));
-  });
-
   it('find the login of `routes` beside the callback of the tenant, and lead navigations only', async () => {
     const reply = await visit('/led/world-2026/any?a=b', undefined, { headers: HTML });
     const query = 'eventId=world-2026&returnTo=%2Fled%2Fworld-2026%2Fany%3Fa%3Db';
@@ -368,8 +363,6 @@ class WelcomingController {
 
 const KINDS: [HostKind, 'cookie' | 'host'][] = [
   ['express', 'cookie'],
-  ['fastify', 'cookie'],
-  ['express + express-session', 'host'],
   ['fastify + @fastify/session', 'host'],
 ];
 
