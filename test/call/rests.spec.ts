@@ -207,19 +207,21 @@ describe('whatever happens, in whatever order', () => {
     fc.assert(
       fc.property(fc.array(events, { maxLength: 30 }), (order) => {
         const { clock, rests, turn } = start();
+        // One comparison for all: each call of expect takes as long as the functions under test.
+        const tooLong: unknown[] = [];
         for (const { tenant: of, pass, tell } of order) {
           clock.time += pass;
           tell(rests, of);
           for (const request of [...all(1), ...all(2)]) {
-            const waits = turn(request, Number.MAX_SAFE_INTEGER);
-            expect(waits.go === 'wait' ? waits.ms : 0).toBeLessThanOrEqual(60_000 * 1.1);
-            const fails = turn(request, 0);
-            expect(fails.go === 'fail' ? fails.retryAfterMs : 0).toBeLessThanOrEqual(60_000);
+            const [waits, fails] = [turn(request, Number.MAX_SAFE_INTEGER), turn(request, 0)];
+            const isLong = waits.go === 'wait' && waits.ms > 60_000 * 1.1;
+            if (isLong || (fails.go === 'fail' && fails.retryAfterMs > 60_000)) {
+              tooLong.push(request);
+            }
           }
-          for (const kind of kinds) {
-            expect(rests.left([kind, of, 'key'])).toBeLessThanOrEqual(LONGEST_RESTS[kind]);
-          }
+          tooLong.push(...kinds.filter((kind) => rests.left([kind, of, 'key']) > LONGEST_RESTS[kind]));
         }
+        expect(tooLong).toEqual([]);
         clock.time += 60_000;
         const after = [...all(1), ...all(2)].map((request) => turn(request, 0).go);
         expect(new Set(after)).toEqual(new Set(['send']));

@@ -7,7 +7,7 @@ import { withProvider } from './hosts.js';
 import { arrive, expectAccepted } from './journey.js';
 
 /** Requests for each framework and flow. `npm run test:fuzz` sets 5,000; `FUZZ_SEED` repeats a run. */
-const RUNS = Number(process.env['FUZZ_RUNS'] ?? 200);
+const RUNS = Number(process.env['FUZZ_RUNS'] ?? 120);
 const SEED = process.env['FUZZ_SEED'];
 
 let provider: ScriptedProvider;
