@@ -145,7 +145,8 @@ export class Rests {
         this.begin(sharedSubject(request), ms, failure);
       }
       this.begin(['contact', tenant, origin, about], ms, failure);
-      this.#contacts.set(key, about);
+      // No address stays in memory for longer than its rest.
+      this.#contacts.set(key, about, { ttl: LONGEST_RESTS.contact });
     }
     const { rest } = this.#pauseOf(request);
     return rest === undefined ? 0 : rest.until - this.clock.now();

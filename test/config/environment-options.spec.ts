@@ -152,7 +152,7 @@ describe('exhibitorOptionsFrom', () => {
 
 describe('the names of the variables', () => {
   it('are those of the sandbox, of the help of the doctor and of the documents', () => {
-    const named = [...readPage('docs/getting-started.md').matchAll(/^\| (`[A-Z_`, ]+`) +\|/gm)].flatMap(
+    const named = [...readPage('docs/onboarding.md').matchAll(/\| (`[A-Z_`, ]+`) +\|$/gm)].flatMap(
       ([, cell = '']) => [...cell.matchAll(/`(\w+)`/g)].map(([, name]) => name),
     );
     expect(named).toEqual([...NAMES, SECRET_VARIABLE]);

@@ -1,4 +1,4 @@
-/** The host of docs/health.md, asked over HTTP while the sandbox fails. */
+/** The health checks of docs/operations.md, asked over HTTP while the sandbox fails. */
 import type { Type } from '@nestjs/common';
 import type { HealthIndicatorService } from '@nestjs/terminus';
 import { Test } from '@nestjs/testing';
@@ -21,7 +21,7 @@ import { pause } from '../support/wait.js';
 // A request that was sent opens no circuit, also where the reply asks for a pause.
 const FAILING = { kind: 'status', status: 503, headers: { 'retry-after': '60' } } as const;
 
-const { HealthModule } = await loadSnippets<{ HealthModule: Type }>('health.md', 'health');
+const { HealthModule } = await loadSnippets<{ HealthModule: Type }>('operations.md', 'health');
 const sandbox = await useSandbox();
 
 describe('the health of a host', () => {

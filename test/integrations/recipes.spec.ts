@@ -1,4 +1,4 @@
-/** The recipes of docs/recipes.md, tenants.md, operations.md and ending-logins.md, as they are. */
+/** The recipes of docs/recipes.md, options.md, tenants.md, operations.md, scaling.md and ending-logins.md, as they are. */
 import {
   Controller,
   Get,
@@ -11,26 +11,26 @@ import {
   type INestApplication,
   type Type,
 } from '@nestjs/common';
-import { APP_FILTER } from '@nestjs/core';
 import { DocumentBuilder, SwaggerModule } from '@nestjs/swagger';
 import { Test } from '@nestjs/testing';
 import { afterAll, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import session from 'express-session';
-import { createClient, type RedisClientType } from 'redis';
+import { ClsService, type ClsStore } from 'nestjs-cls';
+import { createClient } from 'redis';
 import { firstValueFrom } from 'rxjs';
 import request from 'supertest';
 import * as undici from 'undici';
 import {
-  ExhibitorCallbackGuard,
   ExhibitorGuard,
   ExhibitorIdentityGuard,
-  ExhibitorLoginGuard,
-  ExhibitorLogoutGuard,
   ExhibitorsService,
   type TenantOptions,
+  type ExhibitorContext,
   type ExhibitorModuleOptions,
   type ExhibitorRequest,
 } from '../../lib/index.js';
+import type { CustomFault } from '../../lib/development/sandbox/faults.js';
+import type { RedisSharedStore } from '../../lib/integrations/redis/index.js';
 import { ExhibitorTestingBackend, ExhibitorTestingModule } from '../../lib/development/testing/index.js';
 import { answerOf, bodyOf, idsOf, logOut, signIn } from '../nest/signed-in.js';
 import { copyOf, identityOf } from '../login/journey.js';
@@ -44,11 +44,11 @@ import {
   type Host,
   type HostOptions,
 } from '../support/host.js';
-import { useClosing, useSandbox } from '../support/lifetimes.js';
+import { useClosing, useHost, useSandbox } from '../support/lifetimes.js';
 import { describeWithRedis, RedisServer } from '../support/redis.js';
 import { freePort } from '../support/server.js';
 import { loadSnippets } from '../support/snippets.js';
-import { Visitor } from '../support/visitor.js';
+import { Visitor, type Reply } from '../support/visitor.js';
 import { eventually } from '../support/wait.js';
 
 const HTML = 'text/html,application/xhtml+xml';
@@ -70,12 +70,13 @@ async function withEnvironment<T>(variables: Record<string, string>, work: () =>
   return work().finally(() => (process.env = before));
 }
 
+interface PortalStore extends ClsStore {
+  exhibitor?: ExhibitorContext;
+}
+
 interface Recipes {
-  ProblemPageFilter: Type;
-  ChoosingController: Type;
   LiveListController: Type;
-  CurrentUser: Type<{ email: string | undefined }>;
-  CurrentUserModule: Type;
+  userInServices: DynamicModule;
 }
 
 describe.each(['express', 'fastify'] as const)('a host of the recipes on %s', (kind) => {
@@ -88,24 +89,21 @@ describe.each(['express', 'fastify'] as const)('a host of the recipes on %s', (k
   };
 
   beforeAll(async () => {
-    const recipes = await loadSnippets<Recipes>('recipes.md', 'pages', 'choosing', 'progress', 'cls');
-    const { CurrentUser, ProblemPageFilter } = recipes;
-
+    const recipes = await loadSnippets<Recipes>('recipes.md', 'progress', 'cls');
     @Controller('events/:eventId/me')
     class UserController {
-      constructor(@Inject(CurrentUser) private readonly user: { email: string | undefined }) {}
+      constructor(@Inject(ClsService) private readonly cls: ClsService<PortalStore>) {}
       @Get()
       @UseGuards(ExhibitorGuard)
       async me() {
         await Promise.resolve();
-        return { email: this.user.email };
+        return { email: this.cls.get('exhibitor')?.identity.email };
       }
     }
 
     @Module({
-      imports: [ExhibitorTestingModule.forRoot(world), recipes.CurrentUserModule],
-      controllers: [recipes.ChoosingController, recipes.LiveListController, UserController],
-      providers: [{ provide: APP_FILTER, useClass: ProblemPageFilter }],
+      imports: [ExhibitorTestingModule.forRoot(world), recipes.userInServices],
+      controllers: [recipes.LiveListController, UserController],
     })
     class AppModule {}
 
@@ -117,37 +115,6 @@ describe.each(['express', 'fastify'] as const)('a host of the recipes on %s', (k
   afterAll(() => app?.close());
 
   const get = (path: string, accept = HTML) => request(app.getHttpServer()).get(path).set('Accept', accept);
-
-  it('shows browsers a page for 401, 403 and 409, and answers JSON to others', async () => {
-    const several = await get('/events/world-2026/booth').expect(409).expect('Content-Type', /html/);
-    expect(several.text).toContain('<a href="/events/world-2026/choose">');
-    await get('/events/world-2026/booth', 'application/json')
-      .expect(409)
-      .expect(({ body }) => expect(body).toMatchObject({ code: 'exhibitor_not_selected' }));
-    backend.signIn({ email: 'bob@example.com' });
-    expect((await get('/events/world-2026/booth').expect(403)).text).toContain('do not represent');
-    backend.signOut();
-    const nobody = await get('/events/world-2026/booth').expect(401);
-    expect(nobody.text).toContain('<a href="/auth/login?returnTo=%2Fevents%2Fworld-2026%2Fbooth">');
-    // Others are Nest's.
-    await get('/nowhere').expect(404).expect('Content-Type', /json/);
-  });
-
-  it('lets a user choose an exhibitor', async () => {
-    const page = await get('/events/world-2026/choose').expect(200).expect('Content-Type', /html/);
-    expect(page.text).toContain('Ångström');
-    expect(page.text).not.toContain('<b>');
-    const agent = request.agent(app.getHttpServer());
-    const form = { exhibitorId: 'x-2' };
-    await agent
-      .post('/events/world-2026/choose')
-      .type('form')
-      .send(form)
-      .expect(303)
-      .expect('Location', '/events/world-2026/booth');
-    await agent.get('/events/world-2026/booth').expect(200, TWO);
-    await agent.post('/events/world-2026/choose').type('form').send({ exhibitorId: 'y' }).expect(400);
-  });
 
   it('sends a list with its progress, and says when it is done or failed', async () => {
     const { text } = await get('/events/world-2026/exhibitors/live', 'text/event-stream').expect(200);
@@ -222,24 +189,9 @@ describe('hosts with a login', () => {
     expect(await identityOf(visitor, host)).toBeUndefined();
   });
 
-  it('accept the access tokens of a mobile app', async () => {
-    const { bearerOptions } = await loadSnippets<{ bearerOptions: () => ExhibitorModuleOptions }>(
-      'recipes.md',
-      'bearer',
-    );
-    const token = await sandbox.accessToken('sam.several@example.com');
-    const host = await withEnvironment(sandbox.environment('acme'), () =>
-      start({ options: () => bearerOptions() }),
-    );
-    const mine = () => request(host.url).get('/events/world-2026/mine');
-    const { body } = await mine().set('Authorization', `Bearer ${token}`).expect(200);
-    expect(body).toHaveLength(3);
-    await mine().expect(401);
-  });
-
   it('read their options from registerAs', async () => {
     const module = await withEnvironment(sandbox.environment('acme'), async () => {
-      const { imports } = await loadSnippets<{ imports: Type[] }>('recipes.md', 'config');
+      const { imports } = await loadSnippets<{ imports: Type[] }>('options.md', 'config');
       return closing(await Test.createTestingModule({ imports }).compile());
     });
     const page = await firstValueFrom(module.get(ExhibitorsService).list('world-2026'));
@@ -249,9 +201,11 @@ describe('hosts with a login', () => {
   it('serve two tenants of one environment, on Fastify', async () => {
     const { AppModule } = await loadSnippets<{ AppModule: Type }>('tenants.md', 'two tenants');
     const url = `http://127.0.0.1:${await freePort()}`;
-    const redirectUri = `${url}/auth/callback`;
     const variables = ['acme', 'globex'].map((key) =>
-      sandbox.environment(key, { prefix: `${key.toUpperCase()}_`, redirectUri }),
+      sandbox.environment(key, {
+        prefix: `${key.toUpperCase()}_`,
+        redirectUri: `${url}/${key}/auth/callback`,
+      }),
     );
     const app = await withEnvironment(Object.assign({}, ...variables), () => createApp('fastify', AppModule));
     closing(app);
@@ -268,7 +222,7 @@ describe('hosts with a login', () => {
       .filter(({ contactEmails }) => contactEmails.includes('sam.several@example.com'));
     expect(bodyOf(await visitor.visit(mine))).toEqual(records.map(({ id, name }) => ({ id, name })));
     expect((await visitor.visit(`${url}/acme/events/world-2026/mine`)).status).toBe(401);
-    const { location: home } = await logOut(visitor, { url });
+    const { location: home } = await logOut(visitor, { url: `${url}/globex` });
     expect((await visitor.visit(String(home))).text).toContain('href="/globex/events/world-2026/mine"');
     expect((await visitor.visit(mine)).status).toBe(401);
   });
@@ -302,6 +256,55 @@ describe('hosts with a login', () => {
   });
 });
 
+describe('hosts that read events', () => {
+  interface Controllers {
+    DownloadController: Type;
+    MyEventsController: Type;
+  }
+  const host = useHost(async () => {
+    const { DownloadController, MyEventsController } = await loadSnippets<Controllers>(
+      'reading-events.md',
+      'download',
+      'several events',
+    );
+    return startHost({
+      controllers: [BoothController, DownloadController, MyEventsController],
+      options: acmeOptions(sandbox, { http: { attempts: 1 } }),
+    });
+  });
+  const lines = (text: string): string[] => text.trimEnd().split('\n');
+
+  it('send a whole event as a file', async () => {
+    const visitor = await signIn(sandbox, host);
+    const { status, headers, text } = await visitor.visit(`${host.url}/events/world-2026/exhibitors.ndjson`);
+    expect([status, headers.get('content-disposition')]).toEqual([200, expect.stringContaining('filename=')]);
+    expect(lines(text)).toHaveLength(sandbox.exhibitors('world-2026', 'acme').length);
+  });
+
+  it('answer by its status what fails before the first byte, and break the connection after it', async () => {
+    const visitor = await signIn(sandbox, host);
+    const file = (event: string): Promise<Reply> =>
+      visitor.visit(`${host.url}/events/${event}/exhibitors.ndjson`);
+    expect(answerOf(await file('none-2026'))).toMatchObject([404, { code: 'not_found' }]);
+    const failure = { kind: 'status', status: 503 } as const;
+    sandbox.failNext('list', failure);
+    expect(answerOf(await file('world-2026'))).toMatchObject([503, { code: 'service_unavailable' }]);
+    const send: CustomFault['send'] = async ({ url }, response, sendRegularReply) =>
+      url?.includes('Page=9') === true ? void response.writeHead(503).end() : sendRegularReply();
+    sandbox.failNext('list', { kind: 'custom', send }, Infinity);
+    await expect(file('world-2026')).rejects.toThrow('aborted');
+  });
+
+  it('look up several events of a person at once', async () => {
+    const visitor = await signIn(sandbox, host);
+    const found = bodyOf<{ eventId: string; exhibitors: object[] }[]>(
+      await visitor.visit(`${host.url}/my-events`),
+    );
+    const counts = found.map(({ eventId, exhibitors }) => [eventId, exhibitors.length]);
+    expect(new Map(counts as [string, number][]).get('world-2026')).toBe(3);
+  });
+});
+
 describe.each(['express', 'fastify'] as const)('drainOnSigterm, on %s', (kind) => {
   it('fails the readiness check, answers requests without keeping their connections, and closes', async () => {
     const { drainOnSigterm } = await loadSnippets<{
@@ -332,12 +335,12 @@ describe.each(['express', 'fastify'] as const)('drainOnSigterm, on %s', (kind) =
 
 describe('logins that @nestjs/throttler limits', () => {
   it('set no cookie and ask nobody beyond the limit, on Fastify', async () => {
-    const { LoginModule } = await loadSnippets<{ LoginModule: Type }>('operations.md', 'throttler');
+    const { LimitsModule } = await loadSnippets<{ LimitsModule: Type }>('operations.md', 'throttler');
     const host = await start({
       kind: 'fastify',
-      options: global,
+      options: acmeOptions(sandbox, { isGlobal: true, routes: 'auth' }),
       controllers: [],
-      importedAfter: [LoginModule],
+      importedAfter: [LimitsModule],
     });
     const visitor = new Visitor();
     const replies = [];
@@ -348,6 +351,10 @@ describe('logins that @nestjs/throttler limits', () => {
     expect(replies.at(-1)?.setCookies).toEqual([]);
     // Each route has its own limit.
     expect((await visitor.visit(`${host.url}/auth/callback`)).status).toBe(401);
+    // Others have none.
+    for (let count = 0; count < 11; count += 1) {
+      expect((await visitor.visit(`${host.url}/auth/me`)).status).toBe(401);
+    }
   });
 });
 
@@ -355,7 +362,7 @@ it('the document of @nestjs/swagger names the statuses of guarded routes and the
   const { BoothController: Booth, addLogin } = await loadSnippets<{
     BoothController: Type;
     addLogin(document: DocumentBuilder, redirectUri: string): DocumentBuilder;
-  }>('operations.md', 'swagger');
+  }>('recipes.md', 'swagger');
   const { app } = await start({ options: global, controllers: [Booth] });
   const documentFor = (redirectUri: string) =>
     SwaggerModule.createDocument(app, addLogin(new DocumentBuilder(), redirectUri).build());
@@ -366,7 +373,6 @@ it('the document of @nestjs/swagger names the statuses of guarded routes and the
     security: [{ login: [] }],
   });
   expect(Object.keys(booth?.responses ?? {})).toEqual(['200', '401', '403', '409']);
-  expect(Object.keys(paths['/auth/logout']?.post?.responses ?? {})).toEqual(['303']);
   const cookie = { type: 'apiKey', in: 'cookie', name: 'exhibitor-identity' };
   expect(components?.securitySchemes?.['login']).toEqual(cookie);
   const withTls = documentFor('https://host.example.com/auth/callback').components?.securitySchemes;
@@ -438,18 +444,11 @@ describeWithRedis('with Redis', (path) => {
     await eventually(async () => (await statuses()).every((status) => status === 404));
   });
 
-  @Controller('auth')
-  class LoginController {
-    @Get('login') @UseGuards(ExhibitorLoginGuard) login(): void {}
-    @Get('callback') @UseGuards(ExhibitorCallbackGuard) @Redirect('/landed', 303) callback(): void {}
-    @Post('logout') @UseGuards(ExhibitorLogoutGuard) logout(): void {}
-  }
-
   it('the client is open until the application has written its last logout, and closed afterwards', async () => {
     const recipe = await loadSnippets<{
-      RedisConnection: Type<{ client: RedisClientType }>;
+      RedisConnection: Type<{ store: RedisSharedStore }>;
       exhibitorModule: DynamicModule;
-    }>('operations.md', 'redis');
+    }>('scaling.md', 'redis module');
     const host = await withEnvironment({}, () =>
       startHost({
         options: (redirectUri) => {
@@ -458,13 +457,18 @@ describeWithRedis('with Redis', (path) => {
           return acmeOptions(sandbox)(redirectUri);
         },
         module: () => recipe.exhibitorModule,
-        controllers: [LoginController],
+        controllers: [],
       }),
     );
-    const { client } = host.app.get(recipe.RedisConnection, { strict: false });
-    await eventually(() => client.isReady);
+    const { store } = host.app.get(recipe.RedisConnection, { strict: false });
+    const isOpen = (): Promise<boolean> =>
+      store.get('any').then(
+        () => true,
+        () => false,
+      );
+    await eventually(isOpen);
     const visitor = await signIn(sandbox, host);
-    const outage = jest.spyOn(client, 'set').mockRejectedValue(new Error('an outage'));
+    const outage = jest.spyOn(store, 'set').mockRejectedValue(new Error('an outage'));
     await logOut(visitor, host);
     const reader = createClient({ url: redis.url });
     await reader.connect();
@@ -473,7 +477,7 @@ describeWithRedis('with Redis', (path) => {
     outage.mockRestore();
     await closed;
     expect(await reader.keys('*ended-login*')).toHaveLength(1);
-    expect(client.isOpen).toBe(false);
+    expect(await isOpen()).toBe(false);
     reader.destroy();
   });
 });

@@ -1,6 +1,6 @@
 /** Who a request is outside of guards, and the recipes of docs/websockets.md as they are. */
 import { once } from 'node:events';
-import { IncomingMessage, request as send } from 'node:http';
+import { IncomingMessage } from 'node:http';
 import { Socket } from 'node:net';
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import type { INestApplication, Type } from '@nestjs/common';
@@ -15,7 +15,7 @@ import { clockOf } from '../support/clock.js';
 import { acmeOptions, COOKIE_SECRET, startHost, tenantsOptions, type Host } from '../support/host.js';
 import { useHost, useSandbox } from '../support/lifetimes.js';
 import { loadSnippets } from '../support/snippets.js';
-import type { Visitor } from '../support/visitor.js';
+import { Visitor } from '../support/visitor.js';
 import { eventually } from '../support/wait.js';
 import { copyOf, identityOf, logOut } from './journey.js';
 
@@ -157,7 +157,7 @@ function watchTimers(least: number, most: number) {
 
 interface Recipe {
   LiveModule: Type;
-  serveEvents(app: INestApplication): void;
+  guardFiles(app: INestApplication): void;
 }
 
 /** A client of a recipe, which is connected or not. */
@@ -201,40 +201,23 @@ const socketIo = async (host: Host, extraHeaders: Record<string, string>): Promi
   return { who, closed };
 };
 
-const events = async (host: Host, headers: Record<string, string>): Promise<Client> => {
-  const request = send(`${host.url}/live`, { headers });
-  request.end();
-  const [reply] = (await once(request, 'response')) as [IncomingMessage];
-  reply.setEncoding('utf8');
-  let text = '';
-  reply.on('data', (chunk: string) => (text += chunk));
-  const closed = once(reply, 'end').then(() => (text === '' ? reply.statusCode : 'end'));
-  const who = async (): Promise<string> => {
-    while (!text.includes('\n\n')) {
-      await once(reply, 'data');
-    }
-    return text.slice('data: '.length).trim();
-  };
-  return { who, closed };
-};
-
 describe.each([
-  { kind: 'express' as const, names: ['ws', 'express'], adapter: WsAdapter, connect: { ws, events } },
+  { kind: 'express' as const, names: ['ws', 'express'], adapter: WsAdapter, connect: { ws } },
   {
     kind: 'fastify' as const,
     names: ['socket.io', 'fastify'],
     adapter: IoAdapter,
-    connect: { socketIo, events },
+    connect: { socketIo },
   },
 ])('the recipes of docs/websockets.md on $kind', ({ kind, names, adapter, connect }) => {
   const host = useHost(async () => {
-    const { LiveModule, serveEvents } = await loadSnippets<Recipe>('websockets.md', ...names);
+    const { LiveModule, guardFiles } = await loadSnippets<Recipe>('websockets.md', ...names);
     return startHost({
       kind,
       importedAfter: [LiveModule],
       configure: (app) => {
         app.useWebSocketAdapter(new adapter(app));
-        serveEvents(app);
+        guardFiles(app);
       },
       options: (callback) => ({
         ...acmeOptions(sandbox, { cookies: { identityTtl: 10 * MINUTE } })(callback),
@@ -276,9 +259,17 @@ describe.each([
   it.each(clients)('refuse nobody at %s', async (name, open) => {
     const cookie = cookieOf(await signIn(sandbox, host));
     const evil = { cookie, origin: 'https://evil.example' };
-    for (const headers of name === 'events' ? [{}] : [{}, evil]) {
+    for (const headers of [{}, evil]) {
       const { closed } = await open(host, headers);
-      expect(await closed).toBe({ ws: 4401, socketIo: 'log in', events: 401 }[name]);
+      expect(await closed).toBe({ ws: 4401, socketIo: 'log in' }[name]);
     }
+  });
+
+  it('let users read files, and nobody else', async () => {
+    const file = `${host.url}/plans/hall-7.txt`;
+    const visitor = await signIn(sandbox, host);
+    // There is no such file.
+    expect((await visitor.visit(file)).status).toBe(404);
+    expect((await new Visitor().visit(file)).status).toBe(401);
   });
 });

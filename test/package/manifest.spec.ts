@@ -9,7 +9,11 @@ import { ROOT } from '../structure/readme.js';
 import { manifest, pack, type Packed } from './tarball.js';
 
 const DOCUMENTS = ['README.md', 'CHANGELOG.md', 'SECURITY.md', 'LICENSE', 'llms.txt'];
+/** Files of the sample that docs/mirror.md has a host copy. */
+const COPIED = ['sample/mirror/copies.ts', 'sample/mirror/postgres-mirror.ts'];
 const declared = [...Object.keys(manifest.dependencies), ...Object.keys(manifest.peerDependencies)];
+
+const OTHERS = ['package.json', 'jest-preset.cjs', 'dist/LICENSES.txt'];
 
 describe('the package', () => {
   let files: Packed['files'];
@@ -18,13 +22,11 @@ describe('the package', () => {
     ({ files, tarball } = await pack());
   });
 
-  it('contains the build, the Jest preset and documents only', () => {
+  it('contains the build, the Jest preset, documents and files to copy only', () => {
     const foreign = files
       .map(({ path }) => path)
       .filter((path) => !/^dist\/.+\.(js|cjs|d\.ts)$|^docs\/[\w-]+\.(md|json)$/.test(path))
-      .filter(
-        (path) => !['package.json', 'jest-preset.cjs', 'dist/LICENSES.txt', ...DOCUMENTS].includes(path),
-      );
+      .filter((path) => ![...OTHERS, ...DOCUMENTS, ...COPIED].includes(path));
     expect(foreign).toEqual([]);
     expect(files.map(({ path }) => path)).toEqual(
       expect.arrayContaining([
@@ -34,6 +36,7 @@ describe('the package', () => {
         'docs/README.md',
         'LICENSE',
         'README.md',
+        ...COPIED,
       ]),
     );
   });

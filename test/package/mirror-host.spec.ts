@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { ExhibitorSandbox } from '../../lib/development/testing/index.js';
-import { filesOf } from '../structure/readme.js';
+import { filesOf, hostFiles, namedSnippets } from '../structure/readme.js';
 import { describeWithPostgres, PostgresServer } from '../support/postgres.js';
 import { describeWithRedis, RedisServer } from '../support/redis.js';
 import { eventually } from '../support/wait.js';
@@ -18,6 +18,8 @@ const MAIN = `
   await app.listen(process.env['PORT'] ?? 3000);
 `;
 
+const IMPORT = "import { MirrorModule } from './mirror.module.js';\n";
+
 describeWithPostgres('the application of docs/mirror.md, on the packed tarball', (postgresPath) => {
   describeWithRedis('with Redis', (redisPath) => {
     const host = new Outside();
@@ -29,6 +31,11 @@ describeWithPostgres('the application of docs/mirror.md, on the packed tarball',
       host.write('package.json', { type: 'module' });
       host.write('src/main.ts', MAIN);
       filesOf('docs/mirror.md').forEach(([path, code]) => host.write(path, code));
+      // The host of the README, with the module of the page.
+      hostFiles().forEach(([path, code]) =>
+        host.write(path, `${IMPORT}${code.replace('imports: [', 'imports: [MirrorModule, ')}`),
+      );
+      await host.run('sh', ['-c', namedSnippets('docs/mirror.md', 'copy')[0]]);
       host.write('tsconfig.json', {
         compilerOptions: {
           module: 'nodenext',

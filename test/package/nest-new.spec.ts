@@ -76,10 +76,10 @@ describe.each([11, 12] as const)(
         ...hostFiles(),
         ['src/fastify.ts', ON_FASTIFY],
         ['src/booth.controller.spec.ts', namedSnippets('docs/testing.md', 'unit test')[0]],
+        ['src/counter.spec.ts', namedSnippets('docs/testing.md', 'service test')[0]],
         ['src/host.spec.ts', namedSnippets('README.md', 'host test')[0]],
         // In place of the one of the project, which expects its AppModule.
         ['test/app.e2e-spec.ts', namedSnippets('docs/testing.md', 'app test')[0]],
-        ['test/booth.e2e-spec.ts', namedSnippets('docs/testing.md', 'end-to-end test')[0]],
       ];
       files.forEach(([path, code]) => project.write(path, inProject(code)));
       if (nest === 11) {
@@ -100,8 +100,8 @@ describe.each([11, 12] as const)(
       const endToEnd = await project.run('npm', ['run', 'test:e2e'], plain);
       // Files and tests, the documented ones and the one that the project has.
       expect([unit, endToEnd].map((said) => said.match(/\b\d+ passed/g))).toEqual([
-        ['3 passed', '5 passed'],
-        ['2 passed', '2 passed'],
+        ['4 passed', '7 passed'],
+        ['1 passed', '1 passed'],
       ]);
     });
 

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
@@ -39,6 +39,10 @@ describe('the README and the pages of docs', () => {
     PAGES.toReversed()
       .flatMap(filesOf)
       .forEach(([path, code]) => writeFileSync(join(folder, basename(path)), code));
+    // What docs/mirror.md has a host copy.
+    for (const name of ['copies.ts', 'postgres-mirror.ts']) {
+      cpSync(join(ROOT, 'sample/mirror', name), join(folder, name));
+    }
     // The broken file shows that the compiler checks.
     writeFileSync(
       join(folder, 'broken.ts'),

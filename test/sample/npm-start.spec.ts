@@ -163,12 +163,12 @@ describe('a host in plain node with the built package', () => {
     expect(before).toContain('TCPServerWrap');
   });
 
-  it('shows no address in traces, with the file of docs/recipes.md that Node loads first', async () => {
+  it('shows no address in traces, with the file of docs/observability.md that Node loads first', async () => {
     const path = '/api/v1/exhibitor/event/world-2026/contactEmail/sam%40example.com';
     const main = `import { request } from 'undici';
       const { body } = await request('${sandbox.url}${path}');
       await body.dump();`;
-    await writeFile(join(folder, 'instrument.mjs'), namedSnippets('docs/recipes.md', 'instrument')[0]);
+    await writeFile(join(folder, 'instrument.mjs'), namedSnippets('docs/observability.md', 'instrument')[0]);
     await writeFile(join(folder, 'main.mjs'), main);
     const shown = await run('node', ['--import', './instrument.mjs', 'main.mjs']).stdout;
     expect(shown).toContain(`'url.path': '${path.replace('sam%40example.com', '{contactEmail}')}'`);

@@ -4,16 +4,9 @@ import { describe, expect, it } from '@jest/globals';
 import { HTTP_STATUS_BY_CODE } from '../../lib/index.js';
 import { moduleSchema } from '../../lib/config/exhibitor-settings.js';
 import { moduleHttpSchema, loginSchema, tenantSchema } from '../../lib/config/tenant-settings.js';
-import { filesOf, PAGES, readPage, ROOT } from './readme.js';
+import { PAGES, readPage, ROOT } from './readme.js';
 
 describe('the README', () => {
-  it.each([
-    ['postgres-mirror.ts', 'mirror/', 'docs/mirror.md'],
-    ['copies.ts', 'mirror/', 'docs/mirror.md'],
-  ])('shows %s of the sample, below %j, in %s', (name, folder, page) => {
-    expect(new Map(filesOf(page)).get(`src/${name}`)).toBe(readPage(`sample/${folder}${name}`));
-  });
-
   it('has 320 lines at most', () => {
     expect(readPage('README.md').split('\n').length - 1).toBeLessThanOrEqual(320);
   });

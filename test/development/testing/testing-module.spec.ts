@@ -18,6 +18,7 @@ import { FastifyAdapter } from '@nestjs/platform-fastify';
 import { Test, type TestingModule } from '@nestjs/testing';
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import { firstValueFrom, toArray } from 'rxjs';
+import request from 'supertest';
 import {
   CurrentEvent,
   CurrentExhibitors,
@@ -628,5 +629,18 @@ describe('a guard of the host', () => {
   });
 });
 
-/** The test of docs/testing.md for Fastify, as it is: it registers its own `describe`. */
-await loadSnippets('testing.md', 'fastify test');
+/** The test of docs/testing.md for services, as it is: it registers its own `describe`. */
+await loadSnippets('testing.md', 'service test');
+
+it('serves a guarded controller on Fastify, by the lines of docs/testing.md', async () => {
+  const { onFastify } = await loadSnippets<{ onFastify(module: TestingModule): Promise<INestApplication> }>(
+    'testing.md',
+    'fastify test',
+  );
+  module = await Test.createTestingModule({
+    imports: [ExhibitorTestingModule.forRoot(WORLD)],
+    controllers: [BoothController],
+  }).compile();
+  app = await onFastify(module);
+  await request(app.getHttpServer()).get('/events/fair/mine').expect(200);
+});
