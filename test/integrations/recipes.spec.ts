@@ -323,11 +323,11 @@ describe.each(['express', 'fastify'] as const)('drainOnSigterm, on %s', (kind) =
       await body.dump();
       return [statusCode, headers['connection'] === 'close'];
     };
-    expect(await get('/health/ready')).toEqual([200, false]);
+    expect(await get('/serving')).toEqual([200, false]);
     process.emit('SIGTERM');
-    expect(await get('/health/ready')).toEqual([503, true]);
+    expect(await get('/serving')).toEqual([503, true]);
     expect(await get('/events/world-2026/mine')).toEqual([401, true]);
-    const closed = () => get('/health/ready').then(Boolean, () => 'refused');
+    const closed = () => get('/serving').then(Boolean, () => 'refused');
     await eventually(async () => (await closed()) === 'refused');
     await connections.close();
   });
