@@ -8,14 +8,15 @@ import type { TenantSource } from './tenant-options.interface.js';
 const MOST = 32;
 const MOST_OF_OTHERS = 16;
 
-/** Reads of other keys that wait for a place. */
+/** Reads that wait for a place. */
 const MOST_WAITING = 1_000;
 
 /** The reads of a {@link TenantSource} that are under way, and those that wait for a place. */
 export class SourceReads {
   #all = 0;
   #ofOthers = 0;
-  readonly #waiting = new Set<() => void>();
+  /** What starts each, and whether its key was good before. */
+  readonly #waiting = new Map<() => void, boolean>();
 
   constructor(
     private readonly source: TenantSource,
@@ -64,7 +65,7 @@ export class SourceReads {
         resolve();
       };
     });
-    this.#waiting.add(start);
+    this.#waiting.set(start, wasGood);
     try {
       await withTimeout(ms, () => turn);
     } catch (error) {
@@ -84,9 +85,11 @@ export class SourceReads {
   #leave(wasGood: boolean): void {
     this.#all -= 1;
     this.#ofOthers -= wasGood ? 0 : 1;
-    const [start] = this.#waiting;
-    if (this.hasPlace(false)) {
-      start?.();
+    for (const [start, isGood] of this.#waiting) {
+      if (this.hasPlace(isGood)) {
+        start();
+        return;
+      }
     }
   }
 }

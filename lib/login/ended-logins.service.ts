@@ -179,12 +179,13 @@ export class EndedLogins implements OnModuleInit, OnApplicationShutdown {
     return [own, ...ofProvider];
   }
 
-  /** Without a store also in the other registrations of this process that open the same cookies. Of two values `choose` takes one. */
+  /** Without a store also in the other registrations of this process that open the same cookies. Of two values `choose` takes one, for the longer of their times. */
   #remember(name: string, at: number, ttl: number, choose: typeof Math.max): void {
     const { store, secrets } = this.#settings;
     for (const one of new Set([this, ...(store === undefined ? registered : [])])) {
       if (one === this || one.#settings.secrets.some((secret) => secrets.includes(secret))) {
-        one.#ended.set(name, choose(at, one.#ended.get(name) ?? at), { ttl });
+        const longest = Math.max(ttl, one.#ended.getRemainingTTL(name));
+        one.#ended.set(name, choose(at, one.#ended.get(name) ?? at), { ttl: longest });
       }
     }
   }

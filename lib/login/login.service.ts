@@ -137,16 +137,14 @@ export class LoginService {
 
   /** Finishes a login at the callback: matches and spends the state, verifies the response and keeps the identity. Returns what `onKept` does. */
   async finish<T>(http: HttpContext, route: CallbackRoute<T>): Promise<T> {
+    let found: FoundIdentity;
     try {
       const { started, parameters, tenant } = await this.#match(http, route);
       await this.#spend(http, started, parameters);
       const verified = await this.calls.within(tenant.http.deadline, (call) =>
         this.callback.verify(tenant, started, parameters, call),
       );
-      const found = await this.#keep(http, tenant, started, verified, route.storeIdentity);
-      publish('login', () => ({ tenant: tenant.key, outcome: 'succeeded' }));
-      // It may answer the request itself and never settle.
-      return await route.onKept(found);
+      found = await this.#keep(http, tenant, started, verified, route.storeIdentity);
     } catch (error) {
       publish('login', () => ({
         outcome: 'failed',
@@ -155,6 +153,9 @@ export class LoginService {
       }));
       throw error;
     }
+    publish('login', () => ({ tenant: found.tenant.key, outcome: 'succeeded' }));
+    // It may answer the request itself and never settle.
+    return route.onKept(found);
   }
 
   /** Keeps a new identity with its ID token, then ends those at its tenant that it replaces. */

@@ -9,6 +9,8 @@ import {
   type TenantOptions,
   type TenantSource,
 } from '../../lib/index.js';
+import { Clock } from '../../lib/call/clock.js';
+import { SourceReads } from '../../lib/config/source-reads.js';
 import { startRestHost } from '../exhibitors/rest-host.js';
 import { clockOf } from '../support/clock.js';
 import { stall } from '../support/faults.js';
@@ -557,6 +559,28 @@ describe('reads of a source at a time', () => {
     expect(new Set(await Promise.all(madeUp))).toEqual(new Set(['deadline_exceeded']));
     source.find = () => apiOnly();
     expect(await get('new')).toMatchObject({ key: 'new' });
+  });
+
+  it('give a place that is free to a tenant that was good and waits, though made-up keys wait before it', async () => {
+    const clock = new Clock();
+    const asked = new Map<string, () => void>();
+    const find = (key: string) =>
+      new Promise<undefined>((resolve) => asked.set(key, () => resolve(undefined)));
+    const reads = new SourceReads({ find }, clock);
+    const start = (name: string, count: number, wasGood: boolean): void => {
+      for (let index = 0; index < count; index += 1) {
+        reads.find(`${name}-${index}`, wasGood, 5_000).catch(() => undefined);
+      }
+    };
+    start('made-up', 20, false);
+    start('good', 17, true);
+    expect(asked.size).toBe(32);
+    asked.get('good-0')?.();
+    await pause(10);
+    expect([...asked.keys()].slice(32)).toEqual(['good-16']);
+    asked.get('made-up-0')?.();
+    await pause(10);
+    expect([...asked.keys()].slice(33)).toEqual(['made-up-16']);
   });
 });
 

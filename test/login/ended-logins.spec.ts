@@ -198,6 +198,17 @@ describe('a login that ends soon', () => {
     expect(values).toEqual(which === 'with' ? [expect.closeTo(MINUTE, -4)] : []);
   });
 
+  it('stays ended while its cookie could count, asked for within that minute, and without the store later', async () => {
+    const { has, endSoon, clock } = startProcess();
+    await endSoon();
+    expect(await has()).toBe(false);
+    // Longer than the margin of two hours; the cookie lives for ten.
+    clock.time += 2.5 * HOUR;
+    jest.spyOn(clock, 'epochMs').mockImplementation(() => Date.now() + 2.5 * HOUR);
+    store.failure = 'rejects';
+    expect(await has()).toBe(true);
+  });
+
   it('ends at once by a logout, before or after it, in all processes', async () => {
     for (const which of [store, 'none'] as const) {
       const one = startProcess(which);
