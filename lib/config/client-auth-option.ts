@@ -1,7 +1,7 @@
 import { createPrivateKey, KeyObject } from 'node:crypto';
 import * as v from 'valibot';
 import { isRecord } from '../model/json-values.js';
-import { isTooLong, parseJwk, TOO_LONG, withLineBreaks } from './key-source.js';
+import { importKey, isTooLong, parseJwk, textOrObject, TOO_LONG } from './key-source.js';
 import { optionsOf, parsedBy, text } from './value-schemas.js';
 
 /** A parsed private key that signs client assertions (`private_key_jwt`). */
@@ -36,46 +36,31 @@ function algorithmsOf({ asymmetricKeyType, asymmetricKeyDetails }: KeyObject): r
 const NOT_A_KEY = 'must be a private key as PEM, JWK or KeyObject, not encrypted';
 
 /** A key, with what a JWK says of it. */
-export interface ParsedKey {
+interface ParsedKey {
   key: KeyObject;
-  kid?: unknown;
-  alg?: unknown;
+  kid: unknown;
+  alg: unknown;
 }
 
-const privateKey = parsedBy(parseKey);
-
-function parseKey(value: unknown): ParsedKey | string {
-  const given = typeof value === 'string' ? value : parseJwk(value);
-  if (given !== undefined && isTooLong(given)) {
+const privateKey = parsedBy((value): ParsedKey | string => {
+  const given = textOrObject(value);
+  const jwk = parseJwk(given);
+  const source = typeof given === 'string' ? given : jwk;
+  if (source !== undefined && isTooLong(source)) {
     return TOO_LONG;
   }
-  const parsed = readKey(value);
-  if (parsed?.key.type !== 'private') {
+  const key = given instanceof KeyObject ? given : importKey(source ?? '', createPrivateKey);
+  if (key?.type !== 'private') {
     return NOT_A_KEY;
   }
-  if (algorithmsOf(parsed.key).length === 0) {
+  if (algorithmsOf(key).length === 0) {
     return 'must be an RSA key, an EC key (P-256, P-384 or P-521) or an Ed25519 key';
   }
   // RFC 7518 §3.3.
-  return (parsed.key.asymmetricKeyDetails?.modulusLength ?? 2048) < 2048
+  return (key.asymmetricKeyDetails?.modulusLength ?? 2048) < 2048
     ? 'must have at least 2048 bits'
-    : parsed;
-}
-
-function readKey(value: unknown): ParsedKey | undefined {
-  if (value instanceof KeyObject) {
-    return { key: value };
-  }
-  try {
-    if (typeof value === 'string' && !value.trim().startsWith('{')) {
-      return { key: createPrivateKey(withLineBreaks(value.trim())) };
-    }
-    const jwk = parseJwk(typeof value === 'string' ? JSON.parse(value) : value);
-    return jwk && { key: createPrivateKey({ key: jwk, format: 'jwk' }), kid: jwk.kid, alg: jwk.alg };
-  } catch {
-    return undefined;
-  }
-}
+    : { key, kid: jwk?.kid, alg: jwk?.alg };
+});
 
 const EXPECTED = "must be 'post', 'basic' or { privateKey, kid, alg, audience }";
 

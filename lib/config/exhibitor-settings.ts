@@ -8,6 +8,7 @@ import type { ExhibitorModuleOptions } from './exhibitor-options.interface.js';
 import type { ModuleHttpSettings } from './tenant-options.interface.js';
 import {
   callable,
+  flag,
   milliseconds,
   oneOf,
   optionsOf,
@@ -66,13 +67,10 @@ const lookupCache = optionsOf(
   'must be { ttl, max, maxBytes, staleIfError } or false',
 );
 
-const logoutCheck = optionsOf(
-  {
-    ttl: v.optional(whole(0, LONGEST_TIMER, 'milliseconds'), 1_000),
-    provider: v.optional(v.boolean('must be true or false'), false),
-  },
-  'must be { ttl, provider }',
-);
+const logoutCheck = optionsOf({
+  ttl: v.optional(whole(0, LONGEST_TIMER, 'milliseconds'), 1_000),
+  provider: v.optional(flag, false),
+});
 
 /** Not `__Host-`, which is ours to add. */
 const cookieName = v.pipe(
@@ -91,16 +89,13 @@ const sameSite = v.picklist(
 );
 
 const cookies = v.pipe(
-  optionsOf(
-    {
-      name: v.optional(cookieName, 'exhibitor'),
-      loginTtl: v.optional(cookieTtl, 3_600_000),
-      identityTtl: v.optional(cookieTtl, 28_800_000),
-      absoluteTtl: v.optional(cookieTtl),
-      sameSite: v.optional(sameSite, 'lax'),
-    },
-    'must be { name, loginTtl, identityTtl, absoluteTtl, sameSite }',
-  ),
+  optionsOf({
+    name: v.optional(cookieName, 'exhibitor'),
+    loginTtl: v.optional(cookieTtl, 3_600_000),
+    identityTtl: v.optional(cookieTtl, 28_800_000),
+    absoluteTtl: v.optional(cookieTtl),
+    sameSite: v.optional(sameSite, 'lax'),
+  }),
   v.transform((given) => ({ ...given, absoluteTtl: given.absoluteTtl ?? given.identityTtl })),
 );
 
@@ -109,14 +104,11 @@ const oneSessionMode = v.picklist(SESSION_MODES, "must be 'cookie', 'host', 'bea
 
 export const moduleSchema = v.object({
   tenantCache: v.optional(
-    optionsOf(
-      {
-        ttl: v.optional(milliseconds, 60_000),
-        max: v.optional(count, 10_000),
-        staleIfError: v.optional(whole(0, LONGEST_TIMER, 'milliseconds'), 3_600_000),
-      },
-      'must be { ttl, max, staleIfError }',
-    ),
+    optionsOf({
+      ttl: v.optional(milliseconds, 60_000),
+      max: v.optional(count, 10_000),
+      staleIfError: v.optional(whole(0, LONGEST_TIMER, 'milliseconds'), 3_600_000),
+    }),
     {},
   ),
   resolveTenant: v.optional(callable<NonNullable<ExhibitorModuleOptions['resolveTenant']>>()),

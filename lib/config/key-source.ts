@@ -1,4 +1,4 @@
-import { createPublicKey, type KeyObject } from 'node:crypto';
+import { createPublicKey, type createPrivateKey, type KeyObject } from 'node:crypto';
 import type { JSONWebKeySet, JWK } from 'jose';
 import * as v from 'valibot';
 import { isRecord } from '../model/json-values.js';
@@ -23,52 +23,44 @@ export const TOO_LONG = `must have at most ${LONGEST_KEY} characters`;
 export const keySource = parsedBy(parseKeys);
 
 function parseKeys(value: unknown): KeySource | string {
-  return typeof value === 'string' ? parseText(value.trim()) : parseJwks(value);
-}
-
-function parseText(value: string): KeySource | string {
-  if (value.startsWith('-----BEGIN')) {
-    return parsePem(value);
+  const given = textOrObject(value);
+  if (typeof given !== 'string') {
+    return parseJwks(given);
   }
-  if (value.startsWith('{')) {
-    return parseJson(value);
+  if (given.startsWith('-----BEGIN')) {
+    return parsePem(given);
   }
-  if (parseUrl(value) === undefined) {
+  if (parseUrl(given) === undefined) {
     return EXPECTED;
   }
-  const url = v.safeParse(endpointUrl, value, ONE_PROBLEM);
+  const url = v.safeParse(endpointUrl, given, ONE_PROBLEM);
   return url.success ? { kind: 'url', url: url.output } : url.issues[0].message;
 }
 
-function parsePem(value: string): KeySource | string {
-  if (value.includes('PRIVATE KEY')) {
+/** The value of an option for a key: JSON is parsed, where it can be. */
+export function textOrObject(value: unknown): unknown {
+  const text = typeof value === 'string' ? value.trim() : '';
+  if (!text.startsWith('{')) {
+    return typeof value === 'string' ? text : value;
+  }
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function parsePem(pem: string): KeySource | string {
+  if (pem.includes('PRIVATE KEY')) {
     return 'must be a public key, not a private one';
   }
-  if (isTooLong(value)) {
+  if (isTooLong(pem)) {
     return TOO_LONG;
   }
-  try {
-    return { kind: 'pem', key: createPublicKey(withLineBreaks(value)) };
-  } catch {
-    return 'must be a readable PEM (SPKI, PKCS#1 or certificate), with its line breaks, which may be written as \\n';
-  }
-}
-
-export function isTooLong(key: string | JWK): boolean {
-  return (typeof key === 'string' ? key : JSON.stringify(key)).length > LONGEST_KEY;
-}
-
-/** Variables of an environment often hold line breaks as `\\n`. */
-export function withLineBreaks(pem: string): string {
-  return pem.replaceAll('\\r', '').replaceAll('\\n', '\n');
-}
-
-function parseJson(value: string): KeySource | string {
-  try {
-    return parseJwks(JSON.parse(value));
-  } catch {
-    return 'must be valid JSON of a JWK or JWKS';
-  }
+  const key = importKey(pem, createPublicKey);
+  return key === undefined
+    ? 'must be a readable PEM (SPKI, PKCS#1 or certificate), with its line breaks, which may be written as \\n'
+    : { kind: 'pem', key };
 }
 
 function parseJwks(value: unknown): KeySource | string {
@@ -90,6 +82,24 @@ function parseJwks(value: unknown): KeySource | string {
     return 'must hold public keys only';
   }
   return { kind: 'jwks', jwks: { keys } };
+}
+
+export function isTooLong(key: string | JWK): boolean {
+  return (typeof key === 'string' ? key : JSON.stringify(key)).length > LONGEST_KEY;
+}
+
+/** A key as Node has it; `undefined` where it is unreadable. In a PEM, which may come from the environment, line breaks may be `\n`. */
+export function importKey(
+  given: string | JWK,
+  create: typeof createPublicKey | typeof createPrivateKey,
+): KeyObject | undefined {
+  try {
+    return typeof given === 'string'
+      ? create(given.replaceAll('\\r', '').replaceAll('\\n', '\n'))
+      : create({ key: given, format: 'jwk' });
+  } catch {
+    return undefined;
+  }
 }
 
 /** Members that are used (RFC 7517 §4, RFC 7518 §6), those of a private key at the end. */

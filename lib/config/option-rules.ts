@@ -52,7 +52,7 @@ export function tenantRules(
     [clientSecret === undefined && typeof clientAuth !== 'object', 'clientSecret', 'is required'],
     ...(login === undefined ? [] : loginRules(login, session)),
   ];
-  for (const [name, url] of Object.entries(urlsOf(tenant))) {
+  for (const [name, url] of urlsOf(tenant)) {
     const isForeign = url !== undefined && !isAllowedUrl(url, key, allowedOrigins);
     rules.push([isForeign, name, 'must be on one of allowedOrigins']);
   }
@@ -124,24 +124,17 @@ function loginRules(login: LoginSettings, session: ExhibitorSettings['session'])
   ];
 }
 
-/** The URLs that requests are sent to, by the option that sets them. */
-function urlsOf({
-  baseUrl,
-  authUrl,
-  endpoints = {},
-  login,
-}: TenantSettings): Record<string, string | undefined> {
-  return {
-    baseUrl,
-    authUrl,
-    'endpoints.authorize': endpoints.authorize,
-    'endpoints.token': endpoints.token,
-    'endpoints.userinfo': endpoints.userinfo,
-    'endpoints.endSession': endpoints.endSession,
-    'login.keys': login?.keys?.kind === 'url' ? login.keys.url : undefined,
+/** The URLs that requests are sent to, with the option that sets each. */
+function urlsOf(tenant: TenantSettings): [option: string, url: string | undefined][] {
+  const { baseUrl, authUrl, endpoints = {}, login } = tenant;
+  return [
+    ['baseUrl', baseUrl],
+    ['authUrl', authUrl],
+    ...Object.entries(endpoints).map(([name, url]): [string, string] => [`endpoints.${name}`, url]),
+    ['login.keys', login?.keys?.kind === 'url' ? login.keys.url : undefined],
     // The provider's metadata is read from the issuer.
-    'login.issuer': login?.discovery === true ? login.issuer : undefined,
-  };
+    ['login.issuer', login?.discovery === true ? login.issuer : undefined],
+  ];
 }
 
 /** Whether there are logins: with bearer tokens alone there are none. */

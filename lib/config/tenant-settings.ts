@@ -6,6 +6,7 @@ import {
   base,
   callable,
   endpointUrl,
+  flag,
   headerText,
   milliseconds,
   oneOf,
@@ -56,16 +57,13 @@ const httpEntries = {
   ),
 };
 
-const httpObject = optionsOf(httpEntries, 'must be an object of http options');
-const moduleHttpObject = optionsOf(
-  { ...httpEntries, maxConnections: v.optional(whole(1, 10_000, 'connections')) },
-  'must be an object of http options',
-);
-
 /** Without members that are `undefined`: these options are merged over others. */
-const httpSchema = v.pipe(httpObject, v.transform(withoutUndefined));
+const httpSchema = v.pipe(optionsOf(httpEntries), v.transform(withoutUndefined));
 /** Those of the module. */
-export const moduleHttpSchema = v.pipe(moduleHttpObject, v.transform(withoutUndefined));
+export const moduleHttpSchema = v.pipe(
+  optionsOf({ ...httpEntries, maxConnections: v.optional(whole(1, 10_000, 'connections')) }),
+  v.transform(withoutUndefined),
+);
 
 function withoutUndefined<Options extends object>(options: Options): Options {
   const defined = { ...options };
@@ -93,34 +91,31 @@ const audienceByToken = optionsOf(
 );
 const audience = v.lazy((value) => (typeof value === 'string' ? text : audienceByToken));
 
-const loginEntries = optionsOf(
-  {
-    issuer: text,
-    keys: v.optional(keySource),
-    discovery: v.optional(v.boolean('must be true or false'), false),
-    algorithms: v.optional(algorithms),
-    clockTolerance: v.optional(whole(0, 600, 'seconds'), 30),
-    emailClaim: v.optional(text, 'email'),
-    audience: v.optional(audience),
-    authorizedParties: v.optional(v.pipe(strings, v.nonEmpty('must not be empty'))),
-    clientId: v.optional(text),
-    clientSecret: v.optional(clientSecret),
-    redirectUri: v.optional(registeredUrl),
-    scope: v.optional(scopeList, ['openid', 'profile']),
-    responseType: v.optional(oneOf(['code', 'code id_token', 'code token id_token']), 'code'),
-    prompt: v.optional(text),
-    brandingTenantId: v.optional(text),
-    maxAge: v.optional(whole(0, 31_536_000, 'seconds')),
-    authorize: v.optional(callable<(identity: ExhibitorIdentity) => boolean | Promise<boolean>>()),
-    requireVerifiedEmail: v.optional(v.boolean('must be true or false'), false),
-    requireIss: v.optional(v.boolean('must be true or false')),
-    clientAuth: v.optional(clientAuth, 'post'),
-    keepClaims: v.optional(strings),
-    endSession: v.optional(v.boolean('must be true or false'), false),
-    postLogoutRedirectUri: v.optional(registeredUrl),
-  },
-  'must be an object of login options',
-);
+const loginEntries = optionsOf({
+  issuer: text,
+  keys: v.optional(keySource),
+  discovery: v.optional(flag, false),
+  algorithms: v.optional(algorithms),
+  clockTolerance: v.optional(whole(0, 600, 'seconds'), 30),
+  emailClaim: v.optional(text, 'email'),
+  audience: v.optional(audience),
+  authorizedParties: v.optional(v.pipe(strings, v.nonEmpty('must not be empty'))),
+  clientId: v.optional(text),
+  clientSecret: v.optional(clientSecret),
+  redirectUri: v.optional(registeredUrl),
+  scope: v.optional(scopeList, ['openid', 'profile']),
+  responseType: v.optional(oneOf(['code', 'code id_token', 'code token id_token']), 'code'),
+  prompt: v.optional(text),
+  brandingTenantId: v.optional(text),
+  maxAge: v.optional(whole(0, 31_536_000, 'seconds')),
+  authorize: v.optional(callable<(identity: ExhibitorIdentity) => boolean | Promise<boolean>>()),
+  requireVerifiedEmail: v.optional(flag, false),
+  requireIss: v.optional(flag),
+  clientAuth: v.optional(clientAuth, 'post'),
+  keepClaims: v.optional(strings),
+  endSession: v.optional(flag, false),
+  postLogoutRedirectUri: v.optional(registeredUrl),
+});
 
 export const loginSchema = v.pipe(
   loginEntries,
@@ -132,31 +127,25 @@ export const loginSchema = v.pipe(
   })),
 );
 
-const endpoints = optionsOf(
-  {
-    authorize: v.optional(endpointUrl),
-    token: v.optional(endpointUrl),
-    userinfo: v.optional(endpointUrl),
-    endSession: v.optional(endpointUrl),
-  },
-  'must be { authorize, token, userinfo, endSession }',
-);
+const endpoints = optionsOf({
+  authorize: v.optional(endpointUrl),
+  token: v.optional(endpointUrl),
+  userinfo: v.optional(endpointUrl),
+  endSession: v.optional(endpointUrl),
+});
 
-export const tenantSchema = optionsOf(
-  {
-    tenantId: headerText,
-    baseUrl: base,
-    authUrl: base,
-    clientId: text,
-    clientSecret: v.optional(clientSecret),
-    clientAuth: v.optional(clientAuth),
-    scope: v.optional(v.nullable(text), 'idp_api'),
-    endpoints: v.optional(endpoints),
-    http: v.optional(httpSchema),
-    login: v.optional(loginSchema),
-  },
-  'must be an object of tenant options',
-);
+export const tenantSchema = optionsOf({
+  tenantId: headerText,
+  baseUrl: base,
+  authUrl: base,
+  clientId: text,
+  clientSecret: v.optional(clientSecret),
+  clientAuth: v.optional(clientAuth),
+  scope: v.optional(v.nullable(text), 'idp_api'),
+  endpoints: v.optional(endpoints),
+  http: v.optional(httpSchema),
+  login: v.optional(loginSchema),
+});
 
 export type TenantSettings = v.InferOutput<typeof tenantSchema>;
 

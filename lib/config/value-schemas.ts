@@ -31,8 +31,13 @@ export function callable<F>(expected = 'must be a function') {
   return v.custom<F>((value) => typeof value === 'function', expected);
 }
 
+export const flag = v.boolean('must be true or false');
+
 /** An object with these options and no other. `v.strictObject` names only the first unknown one. */
-export function optionsOf<const Entries extends v.ObjectEntries>(entries: Entries, expected: string) {
+export function optionsOf<const Entries extends v.ObjectEntries>(
+  entries: Entries,
+  expected = `must be { ${Object.keys(entries).join(', ')} }`,
+) {
   type Known = v.ObjectSchema<Entries, string>;
   type Options = v.GenericSchema<v.InferInput<Known>, v.InferOutput<Known>> & { readonly entries: Entries };
   const schema: Options = v.objectWithRest(entries, v.never('is not an option'), expected);
@@ -136,13 +141,13 @@ export function parsedBy<T extends object>(parse: (value: unknown) => T | string
 /** Schema issues as problems with option paths below `path`. */
 export function problemsOf(issues: readonly v.BaseIssue<unknown>[], path = ''): ConfigurationProblem[] {
   return issues.map((issue) => {
+    const { input, type, message } = issue;
     const inner = v.getDotPath(issue) ?? '';
-    return { path: [path, inner].filter(Boolean).join('.'), expected: expectation(issue) };
+    // The message of valibot is that of the object around a missing option.
+    const isMissing = input === undefined && type !== 'never' && inner !== '';
+    return {
+      path: [path, inner].filter(Boolean).join('.'),
+      expected: isMissing ? 'is required' : message,
+    };
   });
-}
-
-function expectation({ kind, type, input, path, message }: v.BaseIssue<unknown>): string {
-  // For a missing option, valibot answers the message of the object around it.
-  const isMissing = kind === 'schema' && type !== 'never' && input === undefined && path !== undefined;
-  return isMissing ? 'is required' : message;
 }

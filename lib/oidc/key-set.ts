@@ -1,6 +1,6 @@
 import { createPublicKey, type KeyObject } from 'node:crypto';
 import type { CryptoKey, JWK } from 'jose';
-import { MOST_KEYS, parseJwk } from '../config/key-source.js';
+import { importKey, MOST_KEYS, parseJwk } from '../config/key-source.js';
 
 /** Characters of a modulus or exponent of 16,384 bits, in base64url. OpenSSL verifies with none that is longer. */
 const LONGEST_MEMBER = 2_731;
@@ -58,12 +58,9 @@ function usableKey(published: unknown): { jwk: JWK; key: KeyObject } | undefined
   if ((jwk.use ?? 'sig') !== 'sig') {
     return undefined;
   }
-  try {
-    const key = createPublicKey({ key: jwk, format: 'jwk' });
-    return (key.asymmetricKeyDetails?.modulusLength ?? 2048) >= 2048 ? { jwk, key } : undefined;
-  } catch {
-    return undefined;
-  }
+  const key = importKey(jwk, createPublicKey);
+  const isLong = (key?.asymmetricKeyDetails?.modulusLength ?? 2048) >= 2048;
+  return key !== undefined && isLong ? { jwk, key } : undefined;
 }
 
 /** The time to import an exponent grows with the square of its length: 95 KB take a second. */

@@ -270,7 +270,8 @@ describe('the options', () => {
       { privateKey, alg: 'ES256' },
       `must have an alg that fits its key: ${RSA_ALGORITHMS}`,
     ],
-    ...[PEM, 'not a key', 7, undefined, {}, { ...publicKey.export({ format: 'jwk' }) }].map(
+    ['tenant.clientAuth.privateKey', undefined, 'is required'],
+    ...[PEM, 'not a key', 7, {}, { ...publicKey.export({ format: 'jwk' }) }].map(
       (key): [string, unknown, string] => [
         'tenant.clientAuth.privateKey',
         key,
@@ -313,7 +314,7 @@ describe('the options', () => {
       'must be a readable PEM (SPKI, PKCS#1 or certificate), with its line breaks, which may be written as \\n',
     ],
     ['tenant.login.keys', giantPem('spki'), TOO_LONG],
-    ['tenant.login.keys', '{"keys":', 'must be valid JSON of a JWK or JWKS'],
+    ['tenant.login.keys', '{"keys":', NO_KEY],
     ['tenant.login.keys', 'http://login.example/jwks', HTTPS],
     ['tenant.login.keys', { keys: Array(101).fill(JWK) }, 'must hold at most 100 keys'],
     ['tenant.login.keys', { keys: [] }, NO_KEY],
