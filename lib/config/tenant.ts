@@ -70,27 +70,9 @@ export class Tenant {
     return this.#settings.endpoints?.[name] ?? `${this.authUrl}/connect/${name.toLowerCase()}`;
   }
 
-  /** Path of the option that sets {@link tokenUrl}, for the operator. @internal */
-  get tokenUrlOption(): string {
-    return this.#settings.endpoints?.token === undefined ? 'authUrl' : 'endpoints.token';
-  }
-
-  /** Path of the option that sets the address of an endpoint of a login, for the operator. @internal */
-  endpointOption(name: EndpointName): string {
-    if (this.isDiscovered(name)) {
-      return 'login.discovery';
-    }
-    return this.#settings.endpoints?.[name] === undefined ? 'authUrl' : `endpoints.${name}`;
-  }
-
   /** True where the metadata of the provider names this endpoint of a login. @internal */
   isDiscovered(name: EndpointName): boolean {
     return this.#settings.endpoints?.[name] === undefined && this.#settings.login?.discovery === true;
-  }
-
-  /** Path of the option that sets the provider's keys or their address, for the operator. @internal */
-  get keysOption(): string {
-    return this.#settings.login?.keys === undefined ? 'login.discovery' : 'login.keys';
   }
 
   /** @internal */

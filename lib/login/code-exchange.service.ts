@@ -3,7 +3,7 @@ import { LoginFailedError } from '../errors/login-failed.error.js';
 import { isRecord } from '../model/json-values.js';
 import { OpenIdProvider, usableReply } from '../oidc/openid-provider.service.js';
 import { ProblemLog } from '../config/problems/problem-log.service.js';
-import { describeFailure, refusedClient } from '../config/problems/partner-problems.js';
+import { addressOption, describeFailure, refusedClient } from '../config/problems/partner-problems.js';
 import { browserLoginOf, type Tenant } from '../config/tenant.js';
 import type { Call } from '../call/call.js';
 import { newerClient, refusesSecret, withSecret, type OAuthClient } from '../tokens/client-authentication.js';
@@ -76,7 +76,7 @@ export class CodeExchange {
     if (error === undefined) {
       this.log.report(tenant, {
         cause: 'login client: reply',
-        options: [tenant.endpointOption('token')],
+        options: [addressOption(tenant, 'code')],
         message: 'the token endpoint answered the login client without tokens and without an OAuth error',
         received: `status ${status}`,
       });

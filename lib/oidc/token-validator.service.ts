@@ -2,6 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import type { JWTPayload, JWTVerifyOptions } from 'jose';
 import { ConfigurationError } from '../errors/configuration.error.js';
 import { described } from '../config/problems/claim-text.js';
+import { addressOption } from '../config/problems/partner-problems.js';
 import type { Refusal } from '../config/problems/problem.interface.js';
 import { ProblemLog } from '../config/problems/problem-log.service.js';
 import { TenantRegistry } from '../config/tenant-registry.service.js';
@@ -99,7 +100,8 @@ export class TokenValidator {
         ? await this.#verifySignature(tenant, given.token, { alg, kid }, options, call)
         : 'a JWT';
     if (typeof verified === 'string') {
-      const [option, received] = [tenant.keysOption, `kid ${described(kid)}, alg ${described(alg)}`];
+      const option = addressOption(tenant, 'keys');
+      const received = `kid ${described(kid)}, alg ${described(alg)}`;
       return this.#refuse(tenant, given, { reason: 'signature', option, expected: verified, received });
     }
     if ('claim' in verified) {

@@ -5,6 +5,7 @@ import { isText } from '../model/json-values.js';
 import { isContactEmail } from '../model/path-parameters.js';
 import type { LoginSettings } from '../config/tenant-settings.js';
 import { described, formOf } from '../config/problems/claim-text.js';
+import { addressOption } from '../config/problems/partner-problems.js';
 import type { Refusal } from '../config/problems/problem.interface.js';
 import { ProblemLog } from '../config/problems/problem-log.service.js';
 import { loginOf, type Tenant } from '../config/tenant.js';
@@ -44,7 +45,7 @@ export class UserInfo {
     if (url !== undefined && userinfo['sub'] !== subject) {
       const received = `userinfo of ${formOf(userinfo['sub'])}`;
       const refusal: Refusal = { reason: 'subject', expected: 'userinfo of the sub of the token', received };
-      return this.#refuse(tenant, refusal, tenant.endpointOption('userinfo'));
+      return this.#refuse(tenant, refusal, addressOption(tenant, 'userinfo'));
     }
     const sources = [token, userinfo];
     const email = contactEmail(sources, rules);

@@ -4,7 +4,7 @@ import { errorOf, failureOf } from '../errors/failure.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { TokenRejectedError } from '../errors/token-rejected.error.js';
 import type { ProblemLog } from '../config/problems/problem-log.service.js';
-import { refusedClient } from '../config/problems/partner-problems.js';
+import { addressOption, refusedClient } from '../config/problems/partner-problems.js';
 import type { SharedValues } from '../store/shared-values.service.js';
 import type { Tenant } from '../config/tenant.js';
 import type { Clock } from '../call/clock.js';
@@ -209,7 +209,7 @@ export class TokenSource {
     if (error instanceof TokenRejectedError) {
       this.log.report(tenant, refusedClient(tenant, '', error));
     } else if (isExhibitorError(error) && error.code === 'malformed_response') {
-      const { tokenUrlOption: option } = tenant;
+      const option = addressOption(tenant, 'token');
       this.log.report(tenant, { cause: `${option} reply`, options: [option], message: error.message });
     }
   }

@@ -1,7 +1,7 @@
 /** What an operator may have to mend where a request to a partner fails or is refused: the options to look at, or none. */
 import { isRecord } from '../../model/json-values.js';
 import { hideSecrets, untrustedText } from '../../model/untrusted-text.js';
-import type { Tenant } from '../tenant.js';
+import type { EndpointName, Tenant } from '../tenant.js';
 import type { Problem } from './problem.interface.js';
 
 interface SentRequest {
@@ -42,20 +42,27 @@ const UNSIGNED =
 
 /** The option that says where the reply of an operation is read. */
 export function addressOption(tenant: Tenant, operation: string): string {
+  const { endpoints = {}, login } = tenant.settings;
+  const optionOf = (name: EndpointName, isDiscovered = false): string => {
+    const fallback = isDiscovered ? 'login.discovery' : 'authUrl';
+    return endpoints[name] === undefined ? fallback : `endpoints.${name}`;
+  };
   switch (operation) {
     case 'list':
     case 'lookup':
       return 'baseUrl';
-    case 'token':
-      return tenant.tokenUrlOption;
-    case 'userinfo':
-      return tenant.endpointOption('userinfo');
     case 'metadata':
       return 'login.issuer';
     case 'keys':
-      return tenant.keysOption;
+      return login?.keys === undefined ? 'login.discovery' : 'login.keys';
+    case 'authorize':
+    case 'userinfo':
+      return optionOf(operation, login?.discovery);
+    case 'code':
+      return optionOf('token', login?.discovery);
     default:
-      return tenant.endpointOption('token');
+      // The API client knows no discovery.
+      return optionOf('token');
   }
 }
 

@@ -2,6 +2,7 @@ import { CodeExchange } from '../../login/code-exchange.service.js';
 import { authorizationUrl } from '../../login/authorization-request.js';
 import { createProof, secretsOf, type LoginRequest } from '../../login/started-login.js';
 import { described } from '../../config/problems/claim-text.js';
+import { addressOption } from '../../config/problems/partner-problems.js';
 import { keySetOf } from '../../oidc/key-set.js';
 import { metadataUrl, OpenIdProvider } from '../../oidc/openid-provider.service.js';
 import { unverified } from '../../oidc/verify-signature.js';
@@ -103,7 +104,7 @@ export async function authorize(diagnosis: Diagnosis, call: Call): Promise<strin
 /** What a page for people says. It is answered with 200, 400, 401 or 403. */
 async function refused(diagnosis: Diagnosis, redirectUri: string, reply: Probed, call: Call): Promise<never> {
   const { tenant, proved } = diagnosis;
-  prove(reply.status >= 200 && reply.status <= 403, reply, tenant.endpointOption('authorize'));
+  prove(reply.status >= 200 && reply.status <= 403, reply, addressOption(tenant, 'authorize'));
   const message = `${reply.message}: it refuses the client, or '${redirectUri}' is not registered for it`;
   const refusesRedirect = REFUSES_REDIRECT.test(reply.text);
   const refusesClient = !refusesRedirect && REFUSES_CLIENT.test(reply.text);
