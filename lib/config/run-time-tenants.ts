@@ -70,8 +70,7 @@ export class RunTimeTenants {
   /** Where options are not fresh, they serve while the source rests for their key, and where no read can begin. */
   #mayServe(key: string, { freshUntil, usableUntil }: KnownTenant): boolean {
     const now = this.clock.now();
-    const mustWait =
-      this.rests.left(['source', key]) > 0 || !(this.#reads.has(key) || this.#source.hasPlace(true));
+    const mustWait = this.rests.left(['source', key]) > 0 || (this.#source.isFull && !this.#reads.has(key));
     return now < freshUntil || (now < usableUntil && mustWait);
   }
 

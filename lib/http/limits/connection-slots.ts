@@ -1,6 +1,6 @@
 import type { Clock } from '../../call/clock.js';
 import type { Call } from '../../call/call.js';
-import { queued } from './semaphore.js';
+import { queued } from '../../call/semaphore.js';
 
 /** For how long an origin counts as shared after a second tenant used it, in ms. */
 const SHARED_FOR = 60_000;

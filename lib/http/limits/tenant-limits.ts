@@ -5,7 +5,7 @@ import type { Call } from '../../call/call.js';
 import type { NotSent, PausedRequest, Rests, Turn } from '../../call/rests.js';
 import { createCache, type ExpiringCache } from '../../call/expiring-cache.js';
 import { codeOf, describeOutcome, type Outcome } from '../outcome.js';
-import { Semaphore } from './semaphore.js';
+import { Semaphore } from '../../call/semaphore.js';
 import type { Operation } from '../transport-request.interface.js';
 import { Circuit } from './circuit.js';
 import { ConnectionSlots, type ConnectionUser } from './connection-slots.js';

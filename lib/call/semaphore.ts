@@ -1,4 +1,4 @@
-import type { Call } from '../../call/call.js';
+import type { Call } from './call.js';
 
 /** `entered`: the call has a slot, which it must leave. `full`: too many wait. `over`: the call ended before it had a slot. */
 export type Entry = 'entered' | 'full' | 'over';
@@ -24,7 +24,12 @@ export class Semaphore {
     return this.#active === 0;
   }
 
-  async enter(call: Call): Promise<Entry> {
+  get isFull(): boolean {
+    return this.#active === this.#slots;
+  }
+
+  /** No promise where the call need not wait. */
+  enter(call: Call): Entry | Promise<Entry> {
     if (this.#active < this.#slots) {
       this.#active += 1;
       return 'entered';
