@@ -1,7 +1,11 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { decodeJwt } from 'jose';
 import { ExhibitorSandbox } from '../../lib/development/testing/index.js';
+import { startServer } from '../support/server.js';
+import { formFields, Visitor } from '../support/visitor.js';
 import { startSandboxCommand, useSandboxCommand } from './host-process.js';
 import { manifest, Outside, pack, versions } from './tarball.js';
 
@@ -59,6 +63,39 @@ describe('the command of the packed tarball', () => {
     await alone.install('--legacy-peer-deps', ...versions('oidc-provider'));
     expect(existsSync(join(alone.folder, 'node_modules/@nestjs'))).toBe(false);
     await useSandboxCommand(await startSandboxCommand(bin, alone.folder));
+  });
+
+  // In a test of Jest, `oidc-provider` cannot set up what refuses addresses on loopback.
+  it('sends a logout token to the host on loopback that the seed names', async () => {
+    const tokens: string[] = [];
+    const host = await startServer(async (request, response) => {
+      tokens.push(new URLSearchParams(await text(request)).get('logout_token') ?? '');
+      response.end();
+    });
+    const [tenant] = sandbox.tenants;
+    alone.write('seed.json', { tenants: [{ ...tenant, backChannelLogoutUri: `${host.url}/backchannel` }] });
+    const { url, stop } = await startSandboxCommand(bin, alone.folder, '--seed', 'seed.json');
+    const visitor = new Visitor();
+    const parameters = {
+      client_id: String(tenant?.loginClientId),
+      response_type: 'code',
+      scope: 'openid profile',
+      redirect_uri: 'http://127.0.0.1:3000/auth/callback',
+      code_challenge: 'x'.repeat(43),
+      code_challenge_method: 'S256',
+    };
+    const page = await visitor.follow(`${url}/connect/authorize?${new URLSearchParams(parameters)}`);
+    const chosen = await visitor.visit(new URL(formFields(page.text).action, url), {
+      form: { person: 'olga.one' },
+    });
+    await visitor.follow(chosen.location ?? '', (next) => next.port === '3000');
+    const leaving = formFields((await visitor.visit(`${url}/connect/endsession`)).text);
+    await visitor.visit(leaving.action, { form: { ...leaving.fields, logout: 'yes' } });
+    await stop();
+    await host.stop();
+    expect(tokens.map((token) => decodeJwt(token))).toEqual([
+      expect.objectContaining({ aud: tenant?.loginClientId, sub: 'olga.one', sid: expect.any(String) }),
+    ]);
   });
 
   describe('doctor and schema, with the peers that npm adds', () => {

@@ -63,6 +63,8 @@ function configuration(oidc: typeof OidcProvider, state: SandboxState): OidcProv
     findAccount: (_context, sub) => accountOf(seed.people.find((person) => person.sub === sub)),
     loadExistingGrant: createGrant,
     interactions: { url: loginPageUrl },
+    // Logout tokens go to hosts on loopback, which the connections of `oidc-provider` refuse: so by those of Node.
+    fetch: (url, options) => fetch(url, { ...options, dispatcher: undefined } as RequestInit),
     extraTokenClaims: (_context, token) => extraTokenClaims(state, token),
     renderError: (context, out) => {
       context.set(PAGE_HEADERS);
