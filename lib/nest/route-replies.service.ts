@@ -116,15 +116,21 @@ export class RouteReplies {
     http.redirect(returnTo ?? routes?.afterLogin ?? pages.addresses.after('login'), 303);
   }
 
-  /** True where the user has logged in at that tenant since the login started. Which states were used is not asked. */
-  async #isOver(http: HttpContext, { tenant: key, startedAt }: OpenedLogin): Promise<boolean> {
+  /**
+   * True where the user has logged in at that tenant since the login started. Which states were used is not asked. The identity that this
+   * login was to replace may be young enough for the tolerance of clocks, and is not newer.
+   */
+  async #isOver(http: HttpContext, { tenant: key, startedAt, former }: OpenedLogin): Promise<boolean> {
     if (this.clock.epochMs() - startedAt > MAX_AGE) {
       return false;
     }
     try {
       const identity = await this.services.identityOf(http, key);
+      if (identity?.loggedInAt === undefined || former.some(({ id }) => id === identity.id)) {
+        return false;
+      }
       const tolerance = (this.tenants.peek(key)?.login?.clockTolerance ?? 0) * 1000;
-      return identity?.loggedInAt !== undefined && identity.loggedInAt >= startedAt - tolerance;
+      return identity.loggedInAt >= startedAt - tolerance;
     } catch (error) {
       // A store or a tenant source that fails, a bearer token that is refused: the page says what is to be said.
       if (isExhibitorError(error)) {

@@ -402,6 +402,15 @@ describe.each(['express', 'fastify'] as const)('people at the routes of the modu
     expect(log.errors).toEqual([]);
   });
 
+  it('who take another account right after a login read why it is refused, and do not go on as who they were', async () => {
+    const visitor = await signedIn(host, 'olga.one');
+    sandbox.signInAs('uma.unverified');
+    const page = await browse(visitor, `${host.url}/auth/login?prompt=login&returnTo=/profile`);
+    expectPage(page, 401, 'Your e-mail address is not confirmed');
+    // The login before goes on.
+    expect((await open(visitor, `${host.url}/profile`)).text).toBe('profile');
+  });
+
   it.each([
     ['', 401, 'The login failed'],
     ['?code=login_failed&reason=email_missing', 401, 'Your account has no e-mail address'],
