@@ -54,7 +54,7 @@ export class LogoutService {
    * Logs the user out of this host: removes identity, ID token and selections, and ends the login, so that copies of the identity are
    * worth nothing. Answers the address that does so at the provider, where `endSession` is set.
    *
-   * @param removeIdentity removes it with `session: 'host'`
+   * @param removeIdentity removes what the host keeps of it
    */
   async end(http: HttpContext, removeIdentity: () => void | Promise<void>): Promise<string | undefined> {
     const { identities, idToken } = await this.reader.readAll(http);
@@ -67,7 +67,8 @@ export class LogoutService {
     }
     this.#clearCookies(http);
     await this.ended.endAll(formerOf(identities));
-    await this.#removeUser(http, removeIdentity);
+    await removeIdentity();
+    http.request.user = undefined;
     if (!isOpen) {
       return undefined;
     }
@@ -90,7 +91,10 @@ export class LogoutService {
   ): Promise<void> {
     this.#clearCookies(http);
     await this.ended.end(id);
-    await this.#removeUser(http, removeIdentity);
+    if (this.isOfHost) {
+      await removeIdentity();
+    }
+    http.request.user = undefined;
   }
 
   #clearCookies(http: HttpContext): void {
@@ -99,11 +103,9 @@ export class LogoutService {
     }
   }
 
-  async #removeUser(http: HttpContext, removeIdentity: () => void | Promise<void>): Promise<void> {
-    if (this.#settings.session.includes('host')) {
-      await removeIdentity();
-    }
-    http.request.user = undefined;
+  /** True where identities are kept by the host. */
+  get isOfHost(): boolean {
+    return this.#settings.session.includes('host');
   }
 
   /**

@@ -27,8 +27,8 @@ export class ExhibitorLogoutGuard extends RouteGuard {
   }
 
   /**
-   * Removes the identity with `session: 'host'`, after its login was ended. By default calls and awaits Passport's `request.logOut()`;
-   * fails with `configuration_invalid` where there is none.
+   * Removes what this host keeps of the user, after the login was ended. By default with `session: 'host'` calls and awaits Passport's
+   * `request.logOut()`, and fails with `configuration_invalid` where there is none; else nothing.
    *
    * @example
    * protected override async removeIdentity({ request }: HttpContext): Promise<void> {
@@ -38,6 +38,8 @@ export class ExhibitorLogoutGuard extends RouteGuard {
    * }
    */
   protected removeIdentity(http: HttpContext): void | Promise<void> {
-    return callPassport(http, 'logOut', 'ExhibitorLogoutGuard.removeIdentity');
+    return this[SERVICES].logout.isOfHost
+      ? callPassport(http, 'logOut', 'ExhibitorLogoutGuard.removeIdentity')
+      : undefined;
   }
 }

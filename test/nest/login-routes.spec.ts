@@ -93,6 +93,11 @@ class LeadingLogoutGuard extends ExhibitorLogoutGuard {
   protected override onFailure(http: HttpContext): Promise<never> {
     return this.redirect(http, '/logout-failed');
   }
+
+  /** With cookies too: the host has more of the user than the identity. */
+  protected override removeIdentity(http: HttpContext): void {
+    http.setHeader('x-basket', 'empty');
+  }
 }
 
 @Injectable()
@@ -286,6 +291,9 @@ describe('the routes of the module', () => {
     expect(app.get(AuditLog, { strict: false }).lines).toEqual(['login_failed']);
     const foreign = await logOut(visitor, { url }, { 'sec-fetch-site': 'cross-site' });
     expectLedTo(foreign, `${url}/logout-failed`);
+    const own = await logOut(visitor, { url });
+    expectLedTo(own, `${url}/`);
+    expect([foreign, own].map(({ headers }) => headers.get('x-basket'))).toEqual([null, 'empty']);
     // No handler ran after a guard that has answered.
     expect(lines.errors).toEqual([]);
   });
