@@ -27,7 +27,7 @@ export interface PageView {
   title: string;
   /** A sentence below the heading, likewise. */
   text: string;
-  /** Starts a login for the event and the page that this is about. */
+  /** Starts a login for the event and the page that this is about; without the page where its address has a wrong value (400). */
   loginUrl?: string;
   /** The same, and the provider asks who logs in. Offer it first. */
   accountUrl?: string;

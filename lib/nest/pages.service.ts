@@ -65,8 +65,10 @@ export class Pages {
   }
 
   /** Sends the page for what Nest would answer as JSON. */
-  async refuse(http: HttpContext, thrown: unknown, place: Place = {}): Promise<void> {
+  async refuse(http: HttpContext, thrown: unknown, given: Place = {}): Promise<void> {
     const status = thrown instanceof HttpException ? thrown.getStatus() : 500;
+    // An address with a wrong value is as wrong after a new login.
+    const place = status === 400 ? { tenant: given.tenant, returnTo: undefined } : given;
     const error = thrown instanceof HttpException ? thrown.cause : thrown;
     if (!isExhibitorError(error)) {
       return this.showRefusal(http, { status, code: codeOf(status) }, place);

@@ -335,6 +335,17 @@ describe.each(['express', 'fastify'] as const)('people at the routes of the modu
     expect(log.errors.length).toBe(status === 500 ? 1 : 0);
   });
 
+  it.each(['/events/a%3Bb/booth', '/auth/login?eventId=a%3Bb&returnTo=/events/a%3Bb/booth', '/auth/choose'])(
+    'are led by a new login to no address that is wrong again: %s',
+    async (path) => {
+      const page = await open(await signedIn(host, 'olga.one'), `${host.url}${path}`);
+      expect([page.status, page.text]).toEqual([
+        400,
+        expect.stringContaining('<a href="/auth/login">Log in'),
+      ]);
+    },
+  );
+
   it('read nothing of the address of another person, although the host throws one error for all', async () => {
     const visitor = await signedIn(host, 'olga.one');
     const own = await open(visitor, `${host.url}/closed/none-2026?token=of-olga`);
