@@ -4,7 +4,12 @@ import type { Clock } from './clock.js';
 import { TimeLimit } from './time-limit.js';
 
 /** A request has had its time where it had this share of it: a call takes a little time until it sends. */
-export const MOST_OF_TIME = 0.9;
+const MOST_OF_TIME = 0.9;
+
+/** True where a request that has waited so many ms for a reply has had its time, in ms. */
+export function hadItsTime(waited: number, time: number): boolean {
+  return waited >= MOST_OF_TIME * time;
+}
 
 /** What may end a call before its work is done, and the error of the call. */
 const ENDINGS = {
@@ -25,9 +30,8 @@ export class Call extends EventEmitter<{ abort: [] }> {
   sent = 0;
   /** Key of the tenant of those requests. */
   tenant: string | undefined;
-  /** {@link Clock.now} when the request was sent that its partner has not answered; `-Infinity` where the partner failed. */
-  silentSince = Number.POSITIVE_INFINITY;
-
+  /** What its partner did with the last request: `answered`, `failed`, or nothing since this {@link Clock.now}. */
+  partner: 'answered' | 'failed' | number = 'answered';
   /** This process was too busy when the time was up: the partner may have been in time. */
   isHeldUp = false;
 
@@ -68,17 +72,19 @@ export class Call extends EventEmitter<{ abort: [] }> {
 
   /** True while the partner has not answered the last request. */
   get isSilent(): boolean {
-    return Number.isFinite(this.silentSince);
+    return typeof this.partner === 'number';
   }
 
   /**
    * True where the partner failed this call, or the shared work that it waits for.
    *
-   * @param patience time in ms that a request has: {@link MOST_OF_TIME} without an answer is a failure, too
+   * @param time that a request has, in ms: one without an answer that {@link hadItsTime} is a failure, too
    */
-  hasPartnerFailed(patience: number): boolean {
-    const isFailed = this.clock.now() - this.silentSince >= MOST_OF_TIME * patience;
-    return isFailed || this.#waitsFor?.hasPartnerFailed(patience) === true;
+  hasPartnerFailed(time: number): boolean {
+    const { partner } = this;
+    const isFailed =
+      typeof partner === 'number' ? hadItsTime(this.clock.now() - partner, time) : partner === 'failed';
+    return isFailed || this.#waitsFor?.hasPartnerFailed(time) === true;
   }
 
   /** Milliseconds left, 0 or more. */

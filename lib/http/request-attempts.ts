@@ -6,7 +6,7 @@ import { untrustedText } from '../model/untrusted-text.js';
 import type { ProblemLog } from '../config/problems/problem-log.service.js';
 import type { Tenant } from '../config/tenant.js';
 import type { Clock } from '../call/clock.js';
-import { MOST_OF_TIME, type Call } from '../call/call.js';
+import type { Call } from '../call/call.js';
 import { retryAfterOf, waitBeforeRetry } from './limits/retry-policy.js';
 import type { RequestLimits } from './limits/tenant-limits.js';
 import { codeOf, describeOutcome, isFinal, wordsOf, type Outcome } from './outcome.js';
@@ -33,8 +33,6 @@ export interface RequestTools {
 export class RequestAttempts {
   readonly #headers: Readonly<Record<string, string>>;
   readonly #isOnce: boolean;
-  /** At most the deadline that calls of the tenant have. */
-  readonly #attemptTimeout: number;
   #mayReplay: boolean;
   /** Number of the present request for diagnostics: 1 for the first. Replays count. */
   #number = 0;
@@ -45,11 +43,9 @@ export class RequestAttempts {
     private readonly call: Call,
     private readonly tools: RequestTools,
   ) {
-    const { http } = tools.limits;
     this.#headers = requestHeaders(request);
     this.#isOnce = request.repeat === 'never';
     this.#mayReplay = !this.#isOnce;
-    this.#attemptTimeout = Math.min(http.attemptTimeout, http.deadline);
     call.tenant = tenant.key;
   }
 
@@ -117,7 +113,7 @@ export class RequestAttempts {
     }
     const { failure = NOT_SENT, retryAfterMs, isOfPartner } = entry;
     if (isOfPartner) {
-      this.call.silentSince = Number.NEGATIVE_INFINITY;
+      this.call.partner = 'failed';
     }
     const message = `not sent: ${failure.message}`;
     this.#report('not sent', message);
@@ -141,7 +137,7 @@ export class RequestAttempts {
       body,
       // A request that is sent once has the whole deadline; others leave time for the next attempt.
       timeout: this.#isOnce ? Infinity : limits.http.attemptTimeout,
-      patience: this.#attemptTimeout * MOST_OF_TIME,
+      patience: Math.min(limits.http.attemptTimeout, limits.http.deadline),
       replyLimit: limits.largestReply,
       onNewConnection,
       dispatcher,
@@ -149,13 +145,12 @@ export class RequestAttempts {
     this.#number += 1;
     const startedAt = clock.now();
     const { call } = this;
-    call.silentSince = startedAt;
+    call.partner = startedAt;
     const outcome = await client.send(request, call);
     // One that ran out of time is still silent.
     const cause = outcome.kind === 'failed' ? outcome.cause : undefined;
     if (!call.isOver && cause !== 'timeout') {
-      const isFailed = !isFinal(outcome) && cause !== 'interceptor';
-      call.silentSince = isFailed ? Number.NEGATIVE_INFINITY : Number.POSITIVE_INFINITY;
+      call.partner = isFinal(outcome) || cause === 'interceptor' ? 'answered' : 'failed';
     }
     this.#publish(outcome, clock.now() - startedAt);
     return outcome;

@@ -134,7 +134,7 @@ export class TokenSource {
       }
     }
     if (failure !== undefined) {
-      call.silentSince = Number.NEGATIVE_INFINITY;
+      call.partner = 'failed';
       throw errorOf(failure, { tenant: tenant.key, attempts: call.sent });
     }
     try {

@@ -1,6 +1,6 @@
 import { Agent, Client, type Dispatcher } from 'undici';
 import type { Clock } from '../../call/clock.js';
-import type { Call } from '../../call/call.js';
+import { hadItsTime, type Call } from '../../call/call.js';
 import { failed, type Answered, type Failed, type Outcome } from '../outcome.js';
 import { Connector } from './connector.js';
 import { NetworkErrors } from './network-errors.js';
@@ -15,7 +15,7 @@ export interface OutgoingRequest {
   body: string | undefined;
   /** Time limit in ms to the end of the reply; `Infinity` for that of the call. */
   timeout: number;
-  /** Time in ms without a reply after which the partner is silent where the deadline ends the request. */
+  /** Time that a request has, in ms: where it {@link hadItsTime} and the deadline ends it, the partner is silent. */
   patience: number;
   /** Largest accepted reply in bytes, compressed and decompressed. */
   replyLimit: number;
@@ -71,7 +71,7 @@ export class HttpClient {
     };
     return new Promise((resolve) => {
       attempt.whenOver(() => {
-        const hadTime = this.clock.now() - sent.sentAt >= request.patience;
+        const hadTime = hadItsTime(this.clock.now() - sent.sentAt, request.patience);
         const isSilent = call.isTimeUp && !call.isHeldUp && hadTime;
         resolve(call.isOver ? ended(sent, isSilent) : (sent.refusal ?? late(sent)));
       });
