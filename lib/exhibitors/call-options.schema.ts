@@ -45,13 +45,11 @@ const lookupFilter = v.object(
   'must be an object',
 );
 
-export type CallSchema<Call> = v.GenericSchema<unknown, Call>;
-
 /** Checked options, with their defaults. */
 export type ListCall = v.InferOutput<typeof listOptions>;
 export type StreamCall = v.InferOutput<typeof streamOptions>;
 
-export interface CallSubject {
+interface CallSubject {
   eventId: string;
   contactEmail?: string;
 }
@@ -84,12 +82,19 @@ export function withTenant<Options extends Pick<CallOptions, 'tenant'>>(
 }
 
 /**
- * The options of a call, with their defaults.
+ * The arguments of a call, with the defaults of its options.
  *
+ * @param boundTo key of the tenant of `forTenant`
  * @throws {ExhibitorError} `invalid_argument`
  */
-export function checkCall<Call>(schema: CallSchema<Call>, given: unknown): Call {
-  return check(schema, given ?? {}, 'options');
+export function checkCall<Subject extends CallSubject, Checked extends object>(
+  subject: Subject,
+  schema: v.GenericSchema<unknown, Checked>,
+  options: CallOptions | undefined,
+  boundTo: string | undefined,
+): Subject & Checked {
+  checkSubject(subject);
+  return Object.assign(check(schema, withTenant(options, boundTo) ?? {}, 'options'), subject);
 }
 
 /** @throws {ExhibitorError} `invalid_argument` */

@@ -6,15 +6,8 @@ import type { Tenant } from '../config/tenant.js';
 import type { Call } from '../call/call.js';
 import { Calls } from '../call/calls.service.js';
 import type { CallOptions } from './call-options.interface.js';
-import {
-  checkCall,
-  checkSubject,
-  withTenant,
-  type CallSchema,
-  type CallSubject,
-} from './call-options.schema.js';
 
-/** Checks the arguments of a call, finds its tenant and gives it its time. */
+/** Finds the tenant of a call, and gives the call its time. */
 @Injectable()
 export class CallRunner {
   readonly #defaultDeadline: number;
@@ -25,22 +18,6 @@ export class CallRunner {
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
   ) {
     this.#defaultDeadline = settings.http.deadline;
-  }
-
-  /**
-   * The checked arguments of a call, with the defaults of its options.
-   *
-   * @param boundTo key of the tenant of `forTenant`
-   * @throws {ExhibitorError} `invalid_argument`
-   */
-  check<Subject extends CallSubject, Checked extends object>(
-    subject: Subject,
-    schema: CallSchema<Checked>,
-    options: CallOptions | undefined,
-    boundTo: string | undefined,
-  ): Subject & Checked {
-    checkSubject(subject);
-    return Object.assign(checkCall(schema, withTenant(options, boundTo)), subject);
   }
 
   /**

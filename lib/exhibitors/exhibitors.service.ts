@@ -11,6 +11,7 @@ import type {
 } from './call-options.interface.js';
 import { CallRunner, fromCall } from './call-runner.service.js';
 import {
+  checkCall,
   checkLookupFilter,
   checkSubject,
   listOptions,
@@ -56,7 +57,7 @@ export class ExhibitorsService<T = Exhibitor> {
    */
   list(eventId: string, options?: ListOptions): Observable<ExhibitorPage<T>> {
     return fromCall(
-      () => this.calls.check({ eventId }, listOptions, options, this.#tenant),
+      () => checkCall({ eventId }, listOptions, options, this.#tenant),
       async (checked, consumer) => {
         const { page } = await this.calls.run(checked, consumer, (tenant, call) =>
           this.events.page<T>(tenant, eventId, checked, call),
@@ -123,7 +124,7 @@ export class ExhibitorsService<T = Exhibitor> {
    */
   snapshot(eventId: string, options?: SnapshotOptions): Observable<ExhibitorSnapshot<T>> {
     return fromCall(
-      () => this.calls.check({ eventId }, snapshotOptions, options, this.#tenant),
+      () => checkCall({ eventId }, snapshotOptions, options, this.#tenant),
       async (checked, consumer) => {
         const call = this.calls.begin(checked);
         consumer.add(call.abort);
@@ -145,7 +146,7 @@ export class ExhibitorsService<T = Exhibitor> {
    */
   lookup(eventId: string, contactEmail: string, options?: LookupOptions): Observable<readonly T[]> {
     return fromCall(
-      () => this.calls.check({ eventId, contactEmail }, lookupOptions, options, this.#tenant),
+      () => checkCall({ eventId, contactEmail }, lookupOptions, options, this.#tenant),
       async (checked, consumer) => {
         const records = await this.calls.run(checked, consumer, (tenant, call) => {
           const subject = { tenant, eventId, contactEmail };
@@ -185,7 +186,7 @@ export class ExhibitorsService<T = Exhibitor> {
 
   #reading(eventId: string, options: StreamOptions | undefined): () => Reading<T> {
     return () => {
-      const checked = this.calls.check({ eventId }, streamOptions, options, this.#tenant);
+      const checked = checkCall({ eventId }, streamOptions, options, this.#tenant);
       const call = this.calls.begin(checked);
       return { call, open: () => this.events.reader(eventId, checked, call) };
     };

@@ -6,7 +6,6 @@ import {
   lookupOptions,
   snapshotOptions,
   streamOptions,
-  type CallSchema,
 } from '../../lib/exhibitors/call-options.schema.js';
 import { checkContactEmail, checkEventId } from '../../lib/model/path-parameters.js';
 import { contactEmail } from '../../lib/oidc/user-info.service.js';
@@ -129,13 +128,15 @@ describe('a contact e-mail address', () => {
 });
 
 describe('the options of a call', () => {
+  const check = (schema: object, options: unknown): unknown =>
+    Reflect.apply(checkCall, undefined, [{ eventId: 'e' }, schema, options, undefined]);
   const pages = { itemsPerPage: 50, prefetch: 4 };
   const stream = { ...pages, startPage: 1, maxPages: undefined, onDrift: 'error' };
   const size = { totalCount: 7, itemsPerPage: 50 };
   const pageInfo = { ...size, currentPage: 1, totalPages: 1, hasNextPage: false };
   const noSize = { totalCount: 0, itemsPerPage: 0 };
 
-  it.each<[schema: CallSchema<unknown>, options: object | undefined, call: object]>([
+  it.each<[schema: object, options: object | undefined, call: object]>([
     [listOptions, undefined, { page: 1, itemsPerPage: 50 }],
     [streamOptions, {}, stream],
     [snapshotOptions, {}, { ...pages, attempts: 3 }],
@@ -147,14 +148,14 @@ describe('the options of a call', () => {
     [streamOptions, { expect: pageInfo }, { ...stream, expect: size }],
     [streamOptions, { expect: noSize }, { ...stream, expect: noSize }],
   ])('have defaults, and accept both limits of every range: %#', (schema, options, call) => {
-    expect(checkCall(schema, options)).toEqual(call);
+    expect(check(schema, options)).toEqual({ ...call, eventId: 'e' });
   });
 
   const count = (name: string, from: number): string => `${name} must be a whole number, ${from} or more`;
   const range = (name: string, from: number, to: number): string =>
     `${name} must be a whole number from ${from} to ${to}`;
 
-  type Refused = [schema: CallSchema<unknown>, options: unknown, message: string];
+  type Refused = [schema: object, options: unknown, message: string];
   it.each<Refused>([
     ...[0, 1.5, NaN, '2', null].map((page): Refused => [listOptions, { page }, count('page', 1)]),
     [listOptions, { itemsPerPage: 0 }, range('itemsPerPage', 1, 50)],
@@ -182,6 +183,6 @@ describe('the options of a call', () => {
     [listOptions, { tenant: '' }, 'tenant must be the key of a tenant'],
     [listOptions, 'page=2', 'options must be an object'],
   ])('refuse a wrong value by its name, with the expected ones: %#', (schema, options, message) => {
-    expectRefusal(() => checkCall(schema, options), message);
+    expectRefusal(() => check(schema, options), message);
   });
 });
