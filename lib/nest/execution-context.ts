@@ -48,6 +48,9 @@ export const ALLOW_ANONYMOUS = Symbol.for('nestjs-exhibitor.allow-anonymous');
 /** Key of the metadata of a controller: names of its handlers with `@CurrentExhibitor()`. */
 const OF_ONE_EXHIBITOR = Symbol.for('nestjs-exhibitor.of-one-exhibitor');
 
+/** Key of the metadata of the handlers of `choose`. */
+const CHOOSING = Symbol.for('nestjs-exhibitor.choosing');
+
 /** A handler or a controller. */
 type Target = Parameters<Reflector['get']>[1];
 
@@ -56,6 +59,13 @@ const reflector = new Reflector();
 /** What `@AllowAnonymous()` says on this handler or controller; `undefined` without it. */
 export function declaredOn(target: Target): boolean | undefined {
   return reflector.get<boolean | undefined>(ALLOW_ANONYMOUS, target);
+}
+
+/** Marks the handlers of `choose`: their requests name the event themselves, and no exhibitor. */
+export const Choosing = (): MethodDecorator => SetMetadata(CHOOSING, true);
+
+export function isChoosing(context: ExecutionContext): boolean {
+  return reflector.get<boolean | undefined>(CHOOSING, context.getHandler()) === true;
 }
 
 /** Marks a handler as one that needs the exhibitor that was chosen. By name, as Nest keeps parameters: a subclass inherits them. */
@@ -97,7 +107,7 @@ const resultsByField = new WeakMap<object, Results>();
 export function keepResults({ context, request }: HttpContext, found: Results): void {
   request.exhibitors = found.exhibitors;
   request.exhibitorContext = found;
-  const field = fieldOf(context);
+  const field = graphqlFieldOf(context);
   if (field !== undefined) {
     resultsByField.set(field, found).set(found, found);
   }
@@ -108,13 +118,13 @@ export function resultsIn(
   context: ExecutionContext,
   { exhibitorContext }: ExhibitorRequest,
 ): Results | undefined {
-  const field = fieldOf(context);
+  const field = graphqlFieldOf(context);
   if (field === undefined || exhibitorContext === undefined) {
     return exhibitorContext;
   }
   return resultsByField.get(field) ?? (resultsByField.has(exhibitorContext) ? undefined : exhibitorContext);
 }
 
-function fieldOf(context: ExecutionContext): object | undefined {
+function graphqlFieldOf(context: ExecutionContext): object | undefined {
   return context.getType<string>() === 'graphql' ? context.getArgByIndex<object | undefined>(3) : undefined;
 }

@@ -6,11 +6,18 @@ import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js
 import { UNREAD_FORM } from '../config/problems/host-problems.js';
 import { checkEventId } from '../model/path-parameters.js';
 import { setUser } from '../login/identity-reader.service.js';
-import { declaredOn, FIND_EVENT, guardsOn, resultsIn, type Results } from './execution-context.js';
-import { fieldOf, isChoosing, returnToOf, textOf } from './choosing.js';
+import {
+  declaredOn,
+  FIND_EVENT,
+  guardsOn,
+  isChoosing,
+  resultsIn,
+  type Results,
+} from './execution-context.js';
+import { fieldOf, returnToOf, textOf } from './request-fields.js';
 import { nobody, noEvent, type Place } from './refusals.js';
-import type { OwnRoutes } from './route-addresses.js';
-import { DECIDE, LEAD, PLACE, RouteGuard, SERVICES } from './route-guard.js';
+import { addressOf, type OwnRoutes } from './route-addresses.js';
+import { DECIDE, isOverHttp, PLACE, RouteGuard, SERVICES } from './route-guard.js';
 
 /** `WWW-Authenticate` of refusals, where requests may carry a bearer token (RFC 6750 §3). */
 const CHALLENGES: Partial<Record<ExhibitorErrorCode, string>> = {
@@ -152,7 +159,19 @@ export class ExhibitorIdentityGuard extends RouteGuard {
    * }
    */
   protected onNoIdentity(http: HttpContext): ExhibitorIdentity | Promise<ExhibitorIdentity> {
-    return this[LEAD](http);
+    return this.#leadToLogin(http);
+  }
+
+  /** Once: a browser that comes back and still is nobody is shown the page. */
+  async #leadToLogin(http: HttpContext): Promise<never> {
+    const { pages, led, tenants } = this[SERVICES];
+    const mayLead = isOverHttp(http) && pages.leadsToLogin && pages.mayLead(http);
+    const routes = mayLead ? await pages.routesFor(await this.getTenant(http)) : undefined;
+    if (routes === undefined || led.take(http, await tenants.resolve(await this.getTenant(http)))) {
+      throw nobody();
+    }
+    const { eventId, returnTo } = await this[PLACE](http, routes);
+    return this.redirect(http, routes.urlOf('login', { eventId, returnTo, led: '1' }));
   }
 
   protected override onFailure(http: HttpContext, error: unknown): never | Promise<never> {
@@ -164,13 +183,13 @@ export class ExhibitorIdentityGuard extends RouteGuard {
   }
 
   /** @internal */
-  protected override async [PLACE](http: HttpContext, here?: string, routes?: OwnRoutes): Promise<Place> {
+  protected override async [PLACE](http: HttpContext, routes?: OwnRoutes): Promise<Place> {
     const eventId = await this.getEvent(http);
     if (isChoosing(http.context) && http.request.method === 'POST') {
       const returnTo = returnToOf(fieldOf(http, 'returnTo'));
       return { eventId, returnTo: routes?.urlOf('choose', { eventId, returnTo }) };
     }
-    return { eventId, returnTo: here };
+    return { eventId, returnTo: addressOf(http, routes) };
   }
 
   /** The event for `@CurrentEvent()`. An identity alone needs none, so that it is looked for when a handler asks for it. */

@@ -3,7 +3,7 @@ import { mayShowPage } from '../browser/fetch-metadata.js';
 import type { HttpContext } from '../browser/http-context.js';
 import type { LoginParameters } from '../login/login.interface.js';
 import { safeReturnTo } from '../login/return-to.js';
-import { textOf } from './choosing.js';
+import { textOf } from './request-fields.js';
 import type { Place } from './refusals.js';
 import { DECIDE, PLACE, requirePerson, RouteGuard, SERVICES } from './route-guard.js';
 

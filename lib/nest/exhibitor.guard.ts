@@ -3,8 +3,8 @@ import type { HttpContext } from '../browser/http-context.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import { checkEventId } from '../model/path-parameters.js';
 import { ExhibitorIdentityGuard, WHO } from './exhibitor-identity.guard.js';
-import { isOfOneExhibitor, keepResults, type Results } from './execution-context.js';
-import { isChoosing, textOf } from './choosing.js';
+import { isChoosing, isOfOneExhibitor, keepResults, type Results } from './execution-context.js';
+import { textOf } from './request-fields.js';
 import { noEvent, noExhibitor, notSelected } from './refusals.js';
 import { DECIDE, isOverHttp, SERVICES } from './route-guard.js';
 

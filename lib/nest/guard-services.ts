@@ -22,7 +22,7 @@ import type { FoundIdentity } from '../login/identity.js';
 import { SelectionCookie } from '../login/selection-cookie.service.js';
 import { TenantRegistry } from '../config/tenant-registry.service.js';
 import { NestParts } from './nest-parts.service.js';
-import { isChoosing } from './choosing.js';
+import { isChoosing } from './execution-context.js';
 import { Pages } from './pages.service.js';
 import { toHttpException } from './to-http-exception.js';
 

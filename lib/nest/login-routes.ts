@@ -14,7 +14,7 @@ import * as v from 'valibot';
 import { ONE_PROBLEM, optionsOf, problemsOf } from '../config/value-schemas.js';
 import { CurrentIdentity } from './current.decorators.js';
 import { ConfigurationError } from '../errors/configuration.error.js';
-import { Choosing } from './choosing.js';
+import { Choosing } from './execution-context.js';
 import { ExhibitorBackChannelLogoutGuard } from './exhibitor-back-channel-logout.guard.js';
 import { ExhibitorCallbackGuard } from './exhibitor-callback.guard.js';
 import { ExhibitorGuard } from './exhibitor.guard.js';

@@ -8,7 +8,7 @@ import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { htmlPage, pagePolicy } from './html-page.js';
 import { isOfAccount, wordsFor, type PageView } from './page-view.js';
 import type { Place } from './refusals.js';
-import { RouteAddresses, type OwnRoutes } from './route-addresses.js';
+import { addressOf, RouteAddresses, type OwnRoutes } from './route-addresses.js';
 import { ROUTE_SETTINGS, type RouteSettings } from './route-settings.js';
 
 /** What a person is refused for. */
@@ -82,8 +82,7 @@ export class Pages {
     const found = http.request.exhibitorContext;
     const routes = await this.routesFor(place.tenant ?? found?.tenant);
     const { eventId = found?.eventId } = place;
-    const isGet = http.request.method === 'GET';
-    const returnTo = 'returnTo' in place || !isGet ? place.returnTo : routes?.urlOfRequest(http);
+    const returnTo = 'returnTo' in place ? place.returnTo : addressOf(http, routes);
     const login = (prompt?: string) => routes?.urlOf('login', { eventId, returnTo, prompt });
     const isAnonymous = status === 401;
     return this.#show(http, {

@@ -65,7 +65,7 @@ export class RouteAddresses {
   /** Address of a route beside that of a request, for one whose tenant is not known. */
   beside(http: HttpContext, route: string, query: Query): string {
     const parts = segmentsOf(http.target.pathname).slice(0, -1);
-    return urlIn(['', ...parts].join('/'), route, query);
+    return withQuery(['', ...parts, route].join('/'), query);
   }
 
   /**
@@ -101,7 +101,7 @@ export class RouteAddresses {
     const folder = ['', ...shown.slice(0, -1)].join('/');
     const home = this.#home(prefix);
     return {
-      urlOf: (route, query) => urlIn(folder, route, query),
+      urlOf: (route, query) => withQuery(`${folder}/${route}`, query),
       urlOfRequest: ({ request, target: { pathname, search } }) => {
         // Where the application is mounted in another one of Express, the address of the request has that path.
         const mount = segmentsOf(request.baseUrl ?? '').length;
@@ -165,9 +165,20 @@ export class RouteAddresses {
 
 type Query = Record<string, string | undefined>;
 
-function urlIn(folder: string, route: string, query: Query = {}): string {
+/** The address with what is given of the query. It may have one already. */
+export function withQuery(address: string, query: Query = {}): string {
   const given = Object.entries(query).filter((one): one is [string, string] => one[1] !== undefined);
-  return `${folder}/${route}${given.length === 0 ? '' : `?${new URLSearchParams(given)}`}`;
+  const mark = address.includes('?') ? '&' : '?';
+  return given.length === 0 ? address : `${address}${mark}${new URLSearchParams(given)}`;
+}
+
+/** Where a browser can come back to: the address of a GET, as it knows it. */
+export function addressOf(http: HttpContext, routes: OwnRoutes | undefined): string | undefined {
+  if (http.request.method !== 'GET') {
+    return undefined;
+  }
+  const { pathname, search } = http.target;
+  return routes === undefined ? safeReturnTo(`${pathname}${search}`) : routes.urlOfRequest(http);
 }
 
 const segmentsOf = (path: string): string[] => path.split('/').filter(Boolean);

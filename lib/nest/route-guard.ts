@@ -3,13 +3,12 @@ import { ConfigurationError } from '../errors/configuration.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { isNavigation, isWithoutUser } from '../browser/fetch-metadata.js';
 import type { HttpContext } from '../browser/http-context.js';
-import { safeReturnTo } from '../login/return-to.js';
 import type { ExhibitorRequest } from '../model/exhibitor-request.interface.js';
 import { browserLoginOf } from '../config/tenant.js';
 import { keepResults, requestPairOf, type Results } from './execution-context.js';
 import { ExhibitorGuardServices, requireServices } from './guard-services.js';
 import { keepPlace, markRefusal, nobody, type Place } from './refusals.js';
-import type { OwnRoutes } from './route-addresses.js';
+import { addressOf, withQuery, type OwnRoutes } from './route-addresses.js';
 
 // Symbols, so that no member of a host's subclass replaces one by accident: the guard would then let every request pass.
 
@@ -18,8 +17,6 @@ export const DECIDE = Symbol('nestjs-exhibitor.decide');
 export const SERVICES = Symbol('nestjs-exhibitor.services');
 /** What a new login would be for, where a request is led to it or refused. */
 export const PLACE = Symbol('nestjs-exhibitor.place');
-/** Leads to the login of `routes`. */
-export const LEAD = Symbol('nestjs-exhibitor.lead');
 
 /** Common steps of all guards. Every step may be overridden; all but the first two may return a promise. */
 @Injectable()
@@ -76,9 +73,8 @@ export abstract class RouteGuard implements CanActivate {
   /** What cannot be found is left out: it may be what has just failed. */
   async #placeOf(http: HttpContext): Promise<Place> {
     try {
-      const routes = await this.#routesOf(http);
-      const here = http.request.method === 'GET' ? routes?.urlOfRequest(http) : undefined;
-      return { tenant: await this.getTenant(http), ...(await this[PLACE](http, here, routes)) };
+      const place = await this[PLACE](http, await this.#routesOf(http));
+      return { tenant: await this.getTenant(http), ...place };
     } catch {
       return { returnTo: undefined };
     }
@@ -151,14 +147,8 @@ export abstract class RouteGuard implements CanActivate {
     if (!isOverHttp(http) || !isNavigation(http, this.#services.settings().cookies.sameSite)) {
       throw nobody();
     }
-    const { pathname, search } = http.target;
-    const here = routes === undefined ? safeReturnTo(`${pathname}${search}`) : routes.urlOfRequest(http);
-    const { eventId, returnTo } = await this[PLACE](http, here, routes);
-    const query = new URLSearchParams({
-      ...(eventId === undefined ? {} : { eventId }),
-      ...(returnTo === undefined ? {} : { returnTo }),
-    });
-    return this.redirect(http, `${login}${login.includes('?') ? '&' : '?'}${query}`);
+    const { eventId, returnTo } = await this[PLACE](http, routes);
+    return this.redirect(http, withQuery(login, { eventId, returnTo }));
   }
 
   /** Those of the module for the tenant of a request, where both are there. */
@@ -177,29 +167,9 @@ export abstract class RouteGuard implements CanActivate {
     throw new ConfigurationError([{ path: 'routes', expected }]);
   }
 
-  /**
-   * With `routes`, leads a navigation without a user to the login, once: a browser that comes back and still is nobody is shown the page.
-   * Anything else is refused.
-   *
-   * @internal
-   */
-  protected async [LEAD](http: HttpContext): Promise<never> {
-    const { pages, led, tenants } = this.#services;
-    const mayLead = isOverHttp(http) && pages.leadsToLogin && pages.mayLead(http);
-    const routes = mayLead ? await this.#routesOf(http) : undefined;
-    if (routes === undefined || led.take(http, await tenants.resolve(await this.getTenant(http)))) {
-      throw nobody();
-    }
-    const { eventId, returnTo } = await this[PLACE](http, routes.urlOfRequest(http), routes);
-    return this.redirect(http, routes.urlOf('login', { eventId, returnTo, led: '1' }));
-  }
-
-  /**
-   * @param here address of the request, where it can be repeated
-   * @internal
-   */
-  protected async [PLACE](_http: HttpContext, here?: string, _routes?: OwnRoutes): Promise<Place> {
-    return { returnTo: here };
+  /** @internal */
+  protected async [PLACE](http: HttpContext, routes?: OwnRoutes): Promise<Place> {
+    return { returnTo: addressOf(http, routes) };
   }
 }
 

@@ -8,9 +8,10 @@ import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { LoginFailedError } from '../errors/login-failed.error.js';
 import type { OpenedLogin } from '../login/started-login.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
+import { isRecord } from '../model/json-values.js';
 import type { ExhibitorRequest } from '../model/exhibitor-request.interface.js';
 import { Clock } from '../call/clock.js';
-import { defaultLabel, fieldOf, isLabel, returnToOf, textOf } from './choosing.js';
+import { fieldOf, returnToOf, textOf } from './request-fields.js';
 import { ExhibitorSelection } from './exhibitor-selection.service.js';
 import { ExhibitorGuardServices } from './guard-services.js';
 import { isReason, wordsFor } from './page-view.js';
@@ -19,6 +20,9 @@ import { toHttpException } from './to-http-exception.js';
 
 /** Age up to which a started login leads back from the page of its failure, in ms. */
 const MAX_AGE = 86_400_000;
+
+/** Members of a record that may be a name for people. */
+const NAMES = ['name', 'title', 'companyName'];
 
 interface RequestPair {
   request: ExhibitorRequest;
@@ -150,6 +154,16 @@ export class RouteReplies {
       return defaultLabel(exhibitor);
     }
   }
+}
+
+/** What people read of an exhibitor where the host does not say: text that is one line of a list. */
+function defaultLabel(record: unknown): string | undefined {
+  const values = isRecord(record) ? NAMES.map((name) => record[name]) : [];
+  return values.find(isLabel);
+}
+
+function isLabel(value: unknown): value is string {
+  return typeof value === 'string' && value.trim() !== '';
 }
 
 /** Anybody can write this address: known words only. */
