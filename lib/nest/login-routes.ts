@@ -25,32 +25,14 @@ import { NestParts } from './nest-parts.service.js';
 import { LOGIN_CONTROLLER, RouteAddresses } from './route-addresses.js';
 import { RouteReplies } from './route-replies.service.js';
 import { DECIDE, RouteGuard } from './route-guard.js';
-import { routeEntries, type RenderPage, type RouteSettings } from './route-settings.js';
+import { routeEntries, type RouteSettings } from './route-settings.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import type { ExhibitorRequest } from '../model/exhibitor-request.interface.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../config/check-options.js';
 import { hasBrowser } from '../config/option-rules.js';
 
 /** The routes of the module, and their pages. */
-export interface LoginRoutes {
-  /** How their paths begin: `auth`, or `:tenant/auth`. A global prefix comes before it; they have no version. */
-  path: string;
-  /** Registers `POST <path>/backchannel-logout` with {@link ExhibitorBackChannelLogoutGuard} too. Default false. */
-  backChannelLogout?: boolean | undefined;
-  /** Path of this origin for after a login or a choice without `returnTo`. Default: the global prefix, else `/`. */
-  afterLogin?: string | undefined;
-  /** The same for after a logout: a page that needs no user. */
-  afterLogout?: string | undefined;
-  /** Whether guards lead navigations without a user to the login. With `false` they get the page with 401. Default true. */
-  redirectToLogin?: boolean | undefined;
-  /**
-   * Renders all pages in the layout of the host: answers HTML, also as a promise. No text of a view is escaped. Where it throws, that is
-   * logged, and the page of the module is shown.
-   *
-   * @example
-   * render: ({ title, text, loginUrl }) => layout(`<h1>${escapeHtml(title)}</h1><p>${escapeHtml(text)}</p> …`),
-   */
-  render?: RenderPage | undefined;
+export interface LoginRoutes extends RouteSettings {
   /** Subclasses of the guards. They may inject what global modules export, and the `imports` of `forRootAsync`. */
   guards?:
     | {

@@ -33,12 +33,24 @@ export const routeEntries = {
   render: v.optional(callable<RenderPage>()),
 };
 
-/** Without the types of valibot, which hosts need not have. */
+/** The routes of the module, and their pages. Once they are checked, with their defaults. */
 export interface RouteSettings {
+  /** How their paths begin: `auth`, or `:tenant/auth`. A global prefix comes before it; they have no version. */
   path: string;
-  backChannelLogout: boolean;
+  /** Registers `POST <path>/backchannel-logout` with {@link ExhibitorBackChannelLogoutGuard} too. Default false. */
+  backChannelLogout?: boolean | undefined;
+  /** Path of this origin for after a login or a choice without `returnTo`. Default: the global prefix, else `/`. */
   afterLogin?: string | undefined;
+  /** The same for after a logout: a page that needs no user. */
   afterLogout?: string | undefined;
-  redirectToLogin: boolean;
+  /** Whether guards lead navigations without a user to the login. With `false` they get the page with 401. Default true. */
+  redirectToLogin?: boolean | undefined;
+  /**
+   * Renders all pages in the layout of the host: answers HTML, also as a promise. No text of a view is escaped. Where it throws, that is
+   * logged, and the page of the module is shown.
+   *
+   * @example
+   * render: ({ title, text, loginUrl }) => layout(`<h1>${escapeHtml(title)}</h1><p>${escapeHtml(text)}</p> …`),
+   */
   render?: RenderPage | undefined;
 }
