@@ -71,7 +71,7 @@ interface ModuleExtras {
   routes?: string | LoginRoutes;
 }
 
-/** Options of `forRootAsync`. `T` is inferred from the `exhibitorSchema` of what the factory answers. */
+/** Options of `forRootAsync`. `T` is inferred from the `exhibitorSchema` of what the factory returns. */
 type ExhibitorModuleAsyncOptions<T> = ConfigurableModuleAsyncOptions<
   ExhibitorModuleOptions<T>,
   'createExhibitorOptions'

@@ -34,8 +34,11 @@ const GRACE = 60_000;
  */
 export const CLOCK_MARGIN = 7_200_000;
 
-/** How far ahead a login may end, in ms: a minute, by a clock that is behind. Farther, the date was set back, which revives no login. */
-const FARTHEST = 70_000;
+/**
+ * How far ahead an end may be for the login to count until then, in ms: `GRACE`, and 10 s by a clock that is behind. An end that is farther
+ * ahead was recorded before the date was set back, which revives no login.
+ */
+const FARTHEST = GRACE + 10_000;
 
 /** Longest name that is kept as it is, in characters. */
 const LONGEST_NAME = 256;
@@ -55,14 +58,14 @@ export interface UserLogout {
   readonly at: number;
 }
 
-/** A name under which a login may have ended. Its value is the time from which it has, or of the logout, in ms since 1970; or 1. */
+/** A name under which a login may have ended. Its value is a time in ms since 1970: of the logout, or from which the login has ended; or 1. */
 interface EndedName {
   readonly name: string;
   /** `NaN` is other text in the store. */
   readonly isEndedBy: (at: number) => boolean;
 }
 
-/** Those of the registrations in this process that have no store, from start to close. */
+/** Of the registrations in this process that have no store, from start to close: they share what has ended. */
 const registered = new Set<EndedLogins>();
 
 /**
@@ -121,14 +124,14 @@ export class EndedLogins implements OnModuleInit, OnApplicationShutdown {
     await Promise.all(identities.map((one) => this.end(one.id, one.endsAt, fromOf(one))));
   }
 
-  /** Ends the logins that a logout names, unless a later one is recorded. Answers false where there is a store that did not take it. */
+  /** Ends the logins that a logout names, unless a later one is recorded. Returns false where there is a store that did not take it. */
   async endBefore(logout: UserLogout): Promise<boolean> {
     const taken = await Promise.all(namesOfLogout(logout).map((name) => this.#endBefore(name, logout.at)));
     return !taken.includes(false);
   }
 
   /**
-   * True for a login that ended, here or in another process. Answers no promise where it is known.
+   * True for a login that ended, here or in another process. Returns no promise where that is known.
    *
    * @param currentRegistration that of its tenant now; that of the login itself, where its tenant is not asked for
    */

@@ -69,6 +69,7 @@ export class ExhibitorLogins {
       });
     }
   }
+
   /**
    * Who a request is, outside of guards: the handshake of a WebSocket, a middleware. By cookie, `request.user` or bearer token, as
    * `session` says; `undefined` for nobody, also where a bearer token is refused. A handshake (with the header `Upgrade`) is nobody's

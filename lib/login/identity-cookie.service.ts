@@ -105,7 +105,7 @@ export class IdentityCookie {
     return this.#opened.get(digest) ?? this.#open(value, digest);
   }
 
-  /** One that opens and has not expired is remembered: forged cookies take no place. */
+  /** Remembers a cookie that opens and has not expired. Forged cookies take no place. */
   async #open(value: string, digest: string): Promise<KeptIdentity | undefined> {
     const opened = parseContent(await this.sealer.unseal('identity', value));
     const ttl = (opened?.identity.expiresAt ?? 0) - this.clock.epochMs();

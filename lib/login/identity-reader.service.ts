@@ -178,7 +178,7 @@ function isSame(before: FoundIdentity, { identity, tenant, mode }: FoundIdentity
 }
 
 /** The identity of a user whom a guard has set for this request. */
-export function foundFor(request: GuardedRequest, user: unknown): FoundIdentity | undefined {
+export function foundOf(request: GuardedRequest, user: unknown): FoundIdentity | undefined {
   return request[USERS]?.find((one) => one.user === user)?.found;
 }
 

@@ -115,7 +115,7 @@ export function isIdentityOf(tenant: Tenant, identity: ExhibitorIdentity, now: n
   );
 }
 
-/** Why a user is refused for whom {@link authorizedIdentity} answers none. */
+/** Why a user is refused for whom {@link authorizedIdentity} returns `undefined`. */
 export const NOT_AUTHORIZED: Refusal = {
   reason: 'not_authorized',
   option: 'login.authorize',

@@ -33,7 +33,7 @@ export class LedCookie {
     this.#cookies.clearAll(http, 'led');
   }
 
-  /** Takes the cookie of a browser that has no identity. Where it has one, what is missing is logged. */
+  /** Removes the cookie of a browser that has no identity. Returns whether there was one: what the browser lacks is then logged. */
   take(http: HttpContext, tenant: Tenant): boolean {
     const secure = isSecure(tenant.login?.redirectUri);
     if (this.#cookies.read(http, 'led', secure) === undefined) {

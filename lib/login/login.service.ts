@@ -90,7 +90,7 @@ export class LoginService {
   }
 
   /**
-   * Starts a login: gives the browser its cookie and answers the address of the provider to redirect to.
+   * Starts a login: gives the browser its cookie and returns the address of the provider to redirect to.
    *
    * @param getTarget code of the host, asked where the request may start a login
    */
@@ -200,7 +200,7 @@ export class LoginService {
     if (login.endsAt <= this.clock.epochMs()) {
       throw new LoginFailedError('state', ADVICE);
     }
-    const secrets = this.started.secretsOf(http, login);
+    const secrets = this.started.secretsIn(http, login);
     if (secrets === undefined) {
       // That of a login that was finished is gone: a reload or the back button.
       throw (await this.states.isSpent(login.id))

@@ -52,7 +52,7 @@ export class LogoutService {
 
   /**
    * Logs the user out of this host: removes identity, ID token and selections, and ends the login, so that copies of the identity are
-   * worth nothing. Answers the address that does so at the provider, where `endSession` is set.
+   * worth nothing. Returns the address that does so at the provider, where `endSession` is set.
    *
    * @param removeIdentity removes what the host keeps of it
    */
@@ -109,7 +109,7 @@ export class LogoutService {
   }
 
   /**
-   * Verifies the `logout_token` of a request (Back-Channel Logout 1.0) and ends the logins that it names. Answers false where the
+   * Verifies the `logout_token` of a request (Back-Channel Logout 1.0) and ends the logins that it names. Returns false where the
    * `store` did not take it. `tenantKey` names a tenant of a source.
    *
    * @throws {LoginFailedError} `token_type` without a token, `audience` for no tenant of this host; else where every tenant that it may be
@@ -124,7 +124,7 @@ export class LogoutService {
     const claims = unverified(token, 'claims');
     const addressed = this.#addresseesOf(claims);
     const tenants = addressed.length > 0 ? addressed : [await this.#namedTenant(await tenantKey(), claims)];
-    // Each answers whether the token was stored, or its refusal. The token is refused where every tenant refuses it.
+    // Of each tenant, whether the token was stored, or its refusal. The token is refused where every tenant refuses it.
     const results = await Promise.all(
       tenants.map((tenant) => this.#record(tenant, token).catch(refusalOrThrow)),
     );

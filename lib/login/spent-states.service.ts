@@ -19,7 +19,7 @@ export class SpentStates {
   }
 
   /**
-   * Spends a state. Answers false where it was used before. A store that is down refuses no login.
+   * Spends a state. Returns false where it was used before. A store that is down refuses no login.
    *
    * @param ttl how long its login can still be finished, in ms
    */

@@ -124,8 +124,8 @@ export class StartedLogins {
     return success && unsealed !== undefined ? { ...output, endsAt: unsealed.until, state } : undefined;
   }
 
-  /** Of the browser that started this login; `undefined` for any other one. */
-  secretsOf(http: HttpContext, login: OpenedLogin): LoginSecrets | undefined {
+  /** The secrets of this login, where the browser has started it; `undefined` for any other browser. */
+  secretsIn(http: HttpContext, login: OpenedLogin): LoginSecrets | undefined {
     // Without `__Host-`, a sibling domain could set a cookie of its own (RFC 9700 §4.7): the state says which name counts.
     const proof = this.#cookies.read(http, cookieOf(login), login.https) ?? '';
     const [sent, known] = [Buffer.from(digestOf(proof)), Buffer.from(login.proof)];

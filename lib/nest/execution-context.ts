@@ -98,8 +98,8 @@ export const FIND_EVENT = Symbol('nestjs-exhibitor.find-event');
 export type Results = Partial<ExhibitorContext> & { [FIND_EVENT]?: () => Promise<string | undefined> };
 
 /**
- * In GraphQL, by the `info` of a field: the fields of one request run in parallel and may be about different events. Also by themselves:
- * the request holds the newest ones, for code of the host, and another field must not read them there.
+ * In GraphQL, by the `info` of a field: the fields of one request run in parallel and may be about different events. Results are keys too:
+ * `request.exhibitorContext` has those of the field that was last, and by this another field knows that they are not its own.
  */
 const resultsByField = new WeakMap<object, Results>();
 

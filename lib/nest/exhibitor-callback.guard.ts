@@ -64,7 +64,7 @@ export class ExhibitorCallbackGuard extends RouteGuard {
     return isOverHttp(http) && this[SERVICES].pages.isFor(http);
   }
 
-  /** What Nest would log. */
+  /** Logs what a step of the host has thrown, as Nest would, which sees no error here. */
   #logged(thrown: unknown): ExhibitorError {
     const option = this.constructor.name;
     return this[SERVICES].log.hostError({ option }, thrown, 'configuration_invalid', `${option} failed`);
@@ -85,7 +85,7 @@ export class ExhibitorCallbackGuard extends RouteGuard {
     return neverSettle();
   }
 
-  /** `undefined` for one that is not found: its page is beside the callback all the same. */
+  /** The tenant that the request names; `undefined` where it is not found: the page is then beside the callback. */
   async #tenantOrNone(http: HttpContext): Promise<string | undefined> {
     try {
       return await this.getTenant(http);

@@ -76,7 +76,7 @@ export class ExhibitorIdentityGuard extends RouteGuard {
       ? await this.#identityOrNobody(http, tenant)
       : ((await this.getIdentity(http, tenant)) ?? (await this.onNoIdentity(http)));
     if (identity !== undefined) {
-      const found = await this[SERVICES].foundFor(http, identity);
+      const found = await this[SERVICES].withTenant(http, identity);
       return { found, user: setUser(http, found), tenant: found.tenant.key, isPublic };
     }
     if (!isPublic) {

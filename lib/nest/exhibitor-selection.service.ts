@@ -3,7 +3,7 @@ import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { parsedRecords } from '../exhibitors/parse-replies.js';
 import { isCrossSiteRequest } from '../browser/fetch-metadata.js';
 import type { Exhibitor, ExhibitorRequest } from '../model/exhibitor-request.interface.js';
-import { foundFor } from '../login/identity-reader.service.js';
+import { foundOf } from '../login/identity-reader.service.js';
 import { requestPairOf, resultsIn } from './execution-context.js';
 import { noEvent, nobody } from './refusals.js';
 import { ExhibitorGuardServices, requireServices } from './guard-services.js';
@@ -74,7 +74,7 @@ export class ExhibitorSelection<T = Exhibitor> {
       );
     }
     const { identity, eventId, exhibitors } = found;
-    const who = foundFor(request, identity);
+    const who = foundOf(request, identity);
     if (who === undefined) {
       throw nobody();
     }

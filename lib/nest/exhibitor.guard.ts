@@ -78,7 +78,7 @@ export class ExhibitorGuard extends ExhibitorIdentityGuard {
     eventId: string,
   ): Promise<readonly unknown[]> {
     // The tenant that was checked, since a source may give its key to another customer meanwhile.
-    const { tenant } = await this[SERVICES].foundFor(http, identity);
+    const { tenant } = await this[SERVICES].withTenant(http, identity);
     return this[SERVICES].exhibitors.lookupOf({ tenant, eventId, contactEmail: identity.email });
   }
 

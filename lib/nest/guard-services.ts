@@ -46,7 +46,8 @@ export class ExhibitorGuardServices {
   readonly #settings: ExhibitorSettings;
   readonly #parts: NestParts;
   readonly #found = new WeakMap<HttpContext, FoundIdentity>();
-  readonly #answers = new WeakMap<HttpContext, Partial<Record<HostFunction, Promise<string | undefined>>>>();
+  /** What functions of the host have returned. */
+  readonly #asked = new WeakMap<HttpContext, Partial<Record<HostFunction, Promise<string | undefined>>>>();
 
   /** @internal */
   constructor(
@@ -105,12 +106,12 @@ export class ExhibitorGuardServices {
   }
 
   /**
-   * An identity that a step of a guard returned, with the tenant that was checked for it. One of the host's own has the tenant of its key,
-   * and is as one of the cookie: no later guard takes it for a user of the host's session.
+   * An identity that a step of a guard returned, with the tenant that was checked for it. An identity that the host made itself has the
+   * tenant that it names, and the mode `cookie`, so that no later guard takes it for a user of the host's session.
    *
    * @internal
    */
-  async foundFor(http: HttpContext, identity: ExhibitorIdentity): Promise<FoundIdentity> {
+  async withTenant(http: HttpContext, identity: ExhibitorIdentity): Promise<FoundIdentity> {
     const found = this.#found.get(http);
     if (found?.tenant.key === identity.tenant) {
       return found.identity === identity ? found : { ...found, identity };
@@ -121,26 +122,26 @@ export class ExhibitorGuardServices {
     return own;
   }
 
-  /** What a function of the host answers for this request; it is asked once. @internal */
+  /** What a function of the host returns for this request; it is called once. @internal */
   ask(option: HostFunction, http: HttpContext): Promise<string | undefined> {
-    const answers = this.#answers.get(http) ?? {};
-    this.#answers.set(http, answers);
-    return (answers[option] ??= this.#ask(option, http));
+    const asked = this.#asked.get(http) ?? {};
+    this.#asked.set(http, asked);
+    return (asked[option] ??= this.#ask(option, http));
   }
 
   /** Ids from a database are often numbers, which are refused. */
   async #ask(option: HostFunction, { request, context }: HttpContext): Promise<string | undefined> {
     const asked = async (): Promise<unknown> => this.#settings[option]?.(request, context);
-    const answer = await asked().catch((error: unknown) => {
+    const returned = await asked().catch((error: unknown) => {
       // It may throw one of ours, such as `unknown_tenant`.
       throw isExhibitorError(error)
         ? error
         : this.log.hostError({ option }, error, 'configuration_invalid', `${option} failed`);
     });
-    if (answer === undefined || answer === null || typeof answer === 'string') {
-      return answer ?? undefined;
+    if (returned === undefined || returned === null || typeof returned === 'string') {
+      return returned ?? undefined;
     }
-    const expected = `must answer a string or undefined, not ${typeof answer}`;
+    const expected = `must answer a string or undefined, not ${typeof returned}`;
     throw new ConfigurationError([{ path: option, expected }]);
   }
 
@@ -154,7 +155,7 @@ export class ExhibitorGuardServices {
     return toHttpException(error, http);
   }
 
-  /** The one with this id of the user's own exhibitors. @internal */
+  /** The exhibitor with this id, of the user's own. @internal */
   ownOf<T>(exhibitors: readonly T[], id: string | undefined): T | undefined {
     return id === undefined ? undefined : exhibitors.find((one) => this.lookups.idOf(one) === id);
   }

@@ -161,7 +161,7 @@ export class Pages {
   }
 }
 
-/** Of what code of the host refuses in words of its own. */
+/** The code of a page for what code of the host refuses: an exception with this status, and no code of ours. */
 function codeOf(status: number): PageView['code'] {
   if (status === 401) {
     return 'unauthenticated';

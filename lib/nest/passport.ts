@@ -2,7 +2,7 @@ import { ConfigurationError } from '../errors/configuration.error.js';
 import type { HttpContext } from '../browser/http-context.js';
 
 /**
- * Calls a method of Passport, which ends by callback, or of `@fastify/passport`, which answers a promise.
+ * Calls a method of Passport, which ends by callback, or of `@fastify/passport`, which returns a promise.
  *
  * @param instead method of a guard that hosts without Passport override
  */

@@ -30,7 +30,7 @@ export interface Place {
 
 const refusals = new WeakSet<object>();
 
-/** Of requests, and not of what was thrown: code of a host may throw one object for many people. */
+/** By request, not by what was thrown: code of a host may throw one object for many people. */
 const places = new WeakMap<object, Place>();
 
 /** Marks what a guard, a decorator or a route of ours throws, so that the filter takes it, whatever it is. */

@@ -31,9 +31,9 @@ const MOVED = 'moved';
 
 @Injectable()
 export class RouteAddresses {
-  /** Its path by method, which does not change once the application serves requests. */
+  /** The path of the callback by method. It does not change once the application serves requests. */
   readonly #callbacks = new Map<RequestMethod, string>();
-  /** Holds all of the application, which no log of a guard may show. */
+  /** Private, since it holds all of the application, which no log of a guard may show. */
   readonly #parts: NestParts;
 
   constructor(
@@ -50,7 +50,7 @@ export class RouteAddresses {
       : this.#routesOf(this.settings, tenant);
   }
 
-  /** Where a person can go whose tenant is not known. */
+  /** Where a person goes whose tenant is not known, after a login or a logout. */
   after(event: 'login' | 'logout'): string {
     const { afterLogin, afterLogout } = this.settings ?? {};
     return (event === 'login' ? afterLogin : afterLogout) ?? this.#home();
@@ -62,7 +62,7 @@ export class RouteAddresses {
     return own.length > 0 || prefix.length === 0 ? `/${path}` : `/${path}/`;
   }
 
-  /** Address of a route beside that of a request, for one whose tenant is not known. */
+  /** Address of a route beside that of a request, for a person whose tenant is not known. */
   beside(http: HttpContext, route: string, query: Query): string {
     const parts = segmentsOf(http.target.pathname).slice(0, -1);
     return withQuery(['', ...parts, route].join('/'), query);

@@ -54,7 +54,7 @@ export abstract class RouteGuard implements CanActivate {
     }
   }
 
-  /** What it throws goes to the filter, with what a page for people needs to know. */
+  /** What `onFailure` throws goes to the filter, with what a page for people needs to know. */
   async #fail(http: HttpContext, error: unknown): Promise<void> {
     try {
       await this.onFailure(http, error);
@@ -151,7 +151,7 @@ export abstract class RouteGuard implements CanActivate {
     return this.redirect(http, withQuery(login, { eventId, returnTo }));
   }
 
-  /** Those of the module for the tenant of a request, where both are there. */
+  /** The routes of the module, for the tenant of a request; `undefined` where there are none, or no tenant. */
   async #routesOf(http: HttpContext): Promise<OwnRoutes | undefined> {
     const { pages } = this.#services;
     return pages.hasRoutes ? pages.routesFor(await this.getTenant(http)) : undefined;

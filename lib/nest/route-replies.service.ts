@@ -52,9 +52,7 @@ export class RouteReplies {
   async loggedOut(pair: RequestPair): Promise<void> {
     const http = this.#httpOf(pair);
     const { pages } = this.services;
-    const { body, query } = pair.request;
-    const fields: Record<string, unknown> = Object(body);
-    const returnTo = returnToOf(textOf(fields['returnTo']) ?? textOf(query['returnTo']));
+    const returnTo = returnToOf(fieldOf(http, 'returnTo') ?? textOf(pair.request.query['returnTo']));
     // Whose user it was is not known any more; what a proxy removes is mostly the same for all tenants.
     const routes = await pages.routesFor(this.tenants.onlyKey ?? this.tenants.fixed[0]?.key);
     http.redirect(returnTo ?? routes?.afterLogout ?? pages.addresses.after('logout'), 303);
@@ -174,7 +172,7 @@ function refusedFor(given: string | undefined, reason: string | undefined): Refu
   return { status, code, ...(hasReason && { reason }) };
 }
 
-/** The same for a script, as of the error itself. */
+/** The body for a script: that of the error itself. */
 function bodyFor({ status, code, reason }: Refused): string | object {
   const { title } = wordsFor({ status, code, ...(reason && { reason }) });
   const error = reason === undefined ? new ExhibitorError(code, title) : new LoginFailedError(reason, title);

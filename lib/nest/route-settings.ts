@@ -46,7 +46,7 @@ export interface RouteSettings {
   /** Whether guards lead navigations without a user to the login. With `false` they get the page with 401. Default true. */
   redirectToLogin?: boolean | undefined;
   /**
-   * Renders all pages in the layout of the host: answers HTML, also as a promise. No text of a view is escaped. Where it throws, that is
+   * Renders all pages in the layout of the host: returns HTML, also as a promise. No text of a view is escaped. Where it throws, that is
    * logged, and the page of the module is shown.
    *
    * @example

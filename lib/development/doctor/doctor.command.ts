@@ -36,8 +36,7 @@ export async function run(args: string[]): Promise<number> {
   const { diagnoseModule } = await import('./diagnose.js');
   Logger.overrideLogger(false);
   let code = 0;
-  const given = readTenant(values, 'doctor').then((read) => read.given);
-  for await (const finding of diagnoseModule(given, hints)) {
+  for await (const finding of diagnoseModule(readTenant(values, 'doctor'), hints)) {
     console.log(values.json === true ? JSON.stringify(finding) : lineOf(finding, sources));
     code = finding.status === 'wrong' ? 1 : code;
   }

@@ -38,11 +38,9 @@ function howToRead(command: string): string {
 export async function readTenant(
   { env = '', config, options, tenant }: TenantFlags,
   command: string,
-): Promise<{ given: Record<string, unknown> }> {
+): Promise<Record<string, unknown>> {
   const isInFile = (config ?? options) !== undefined;
-  return {
-    given: await pick(isInFile ? await load(config, options) : await fromEnvironment(env, command), tenant),
-  };
+  return pick(isInFile ? await load(config, options) : await fromEnvironment(env, command), tenant);
 }
 
 /** The environment variable that sets an option, by the path of the option. */

@@ -30,7 +30,7 @@ export async function run(args: string[]): Promise<number> {
   require(event !== undefined, '--event names the event to read');
   require(/^[1-9]\d{0,5}$/.test(pages), '--pages must be a whole number from 1 to 999999');
   require(language !== undefined, `--as must be ${[...LANGUAGES.keys()].join(' or ')}`);
-  const { given } = await readTenant(values, 'schema');
+  const given = await readTenant(values, 'schema');
   const { record, pages: read } = await readEvent(given, event, Number(pages));
   require(record.seen > 0, 'the event has no exhibitors: no schema was written');
   const source = `${record.seen} records (${read})`;

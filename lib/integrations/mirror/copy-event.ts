@@ -19,7 +19,7 @@ export interface MirrorScope {
 export interface Row<T = Exhibitor> {
   /** The id of the exhibitor, by the option `exhibitorId` of the module. Unique within its event. */
   id: string;
-  /** Of the JSON of the exhibitor: 22 characters. Store it beside the exhibitor, and answer it from `known`. */
+  /** Of the JSON of the exhibitor: 22 characters. Store it beside the exhibitor, and return it from `known`. */
   digest: string;
   /** The record as the service answers it, after `exhibitorSchema`. What has no form in JSON (`Map`, `Set`) is not compared. */
   exhibitor: T;
@@ -42,12 +42,12 @@ export interface MirrorBatch<T = Exhibitor> {
  * same database, tells which one is the newest. `docs/mirror.md` has a target for PostgreSQL.
  */
 export interface MirrorTarget<T = Exhibitor> {
-  /** Raises the generation of the event, and answers it. It must survive a restart of every process. */
+  /** Raises the generation of the event, and returns it. It must survive a restart of every process. */
   begin(scope: MirrorScope): Promise<number>;
   /** Ids and digests of the rows of this event that this mirror wrote. */
   known(scope: MirrorScope): AsyncIterable<{ id: string; digest: string }>;
   /**
-   * Writes a batch in one transaction, which locks the generation until it ends. Answers `false`, and changes nothing, where a
+   * Writes a batch in one transaction, which locks the generation until it ends. Returns `false`, and changes nothing, where a
    * generation newer than that of the batch has begun.
    */
   apply(scope: MirrorScope, batch: MirrorBatch<T>): Promise<boolean>;
@@ -149,7 +149,7 @@ function mostRemovals(given: MirrorOptions['maxRemovals'], known: number): numbe
   return most;
 }
 
-/** Reads the event, again where it changes meanwhile. Answers rows that differ from `known`, and fills `read` with all ids. */
+/** Reads the event, again where it changes meanwhile. Yields rows that differ from `known`, and fills `read` with all ids. */
 async function* changedRows<T>(
   exhibitors: ExhibitorsService<T>,
   { tenant, eventId }: MirrorScope,
