@@ -14,7 +14,7 @@ import { isWithoutUser } from '../browser/fetch-metadata.js';
 import type { HttpContext } from '../browser/http-context.js';
 import { digestOf } from '../model/digest.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
-import { freezeJson, isRecord } from '../model/json-values.js';
+import { freezeJson } from '../model/json-values.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../config/check-options.js';
 import type { ExhibitorSettings } from '../config/exhibitor-settings.js';
 import { described } from '../config/problems/claim-text.js';
@@ -144,15 +144,10 @@ export class IdentityCookie {
 }
 
 function parseContent(unsealed: Unsealed | undefined): KeptIdentity | undefined {
-  const value = unsealed?.value;
-  if (unsealed === undefined || !isRecord(value)) {
-    return undefined;
-  }
-  const { until } = unsealed;
-  // A cookie of the version before has no `endsAt`: its seal ends with the login, and has the end of the identity inside.
-  const { endsAt = until } = value;
+  const value: Record<string, unknown> = Object(unsealed?.value);
   const identity = parseIdentity(value['identity']);
-  return identity && typeof endsAt === 'number'
-    ? { identity: { ...identity, expiresAt: Math.min(until, identity.expiresAt) }, endsAt }
+  const { endsAt } = value;
+  return unsealed && identity && typeof endsAt === 'number'
+    ? { identity: { ...identity, expiresAt: unsealed.until }, endsAt }
     : undefined;
 }

@@ -435,21 +435,6 @@ describe.each<HostKind>(['express', 'fastify'])('users who are active on %s', (k
     expect([...leaving.cookies().keys()].filter((name) => name.startsWith('exhibitor-'))).toEqual([]);
   });
 
-  it('stay logged in with a cookie of the version before, until its end', async () => {
-    const visitor = await signIn(sandbox, one);
-    const sealer = one.app.get(Sealer);
-    const { value } = (await sealer.unseal('identity', valueIn(visitor, IDENTITY))) ?? {};
-    const { identity = {} } = value as { identity?: object };
-    const selections = [['world-2026', 'x']];
-    const before = { identity: { ...identity, expiresAt: Date.now() + HOUR }, selections };
-    visitor.cookies().set(IDENTITY, await sealer.seal('identity', before, 12 * HOUR));
-    const { expiresAt = 0 } = (await identityOf(visitor, one)) ?? {};
-    expect(Math.abs(expiresAt - Date.now() - HOUR)).toBeLessThan(MINUTE);
-    await stayActive(2 * HOUR, visitor);
-    pass(61 * MINUTE);
-    await expectEnded(visitor);
-  });
-
   it('gain nothing by a date that is set back', async () => {
     const visitor = await dueVisitor();
     await visit(visitor);
