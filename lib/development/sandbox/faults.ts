@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { setTimeout as pause } from 'node:timers/promises';
 import * as v from 'valibot';
-import { parseJson } from '../testing/json.js';
+import { parseJson } from './json.js';
 import { OPERATIONS, type SandboxOperation } from './server/operations.js';
 import type { SandboxRequest } from './server/request-log.js';
 import { JSON_CONTENT_TYPE, sendReply } from './server/sandbox-server.js';

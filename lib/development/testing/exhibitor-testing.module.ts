@@ -12,7 +12,7 @@ import {
   TESTING_ISSUER,
   type ExhibitorTestingWorld,
 } from './testing-backend.js';
-import { STAND_INS } from './testing-services.js';
+import { STAND_INS, type StandIn } from './testing-services.js';
 import { moduleOf, readApplicationOptions } from './application-options.js';
 
 /** What {@link ExhibitorTestingModule.override} needs of Nest's `TestingModuleBuilder`. */
@@ -59,7 +59,7 @@ export class ExhibitorTestingModule {
         ...(definition.providers ?? []),
         // One backend for each compiled module, so that no test sees the state of another.
         { provide: ExhibitorTestingBackend, useFactory: () => new ExhibitorTestingBackend(world) },
-        ...STAND_INS.map(([provide, useFactory]) => ({ provide, inject: INJECTED, useFactory })),
+        ...[...STAND_INS].map(([provide, classOf]) => ({ provide, ...standIn(classOf) })),
       ],
       exports: [...(definition.exports ?? []), ExhibitorTestingBackend],
     };
@@ -88,15 +88,20 @@ export class ExhibitorTestingModule {
         return testingOptions(module.get(ExhibitorTestingBackend), await readApplicationOptions(module));
       },
     });
-    for (const [token, factory] of STAND_INS) {
-      builder.overrideProvider(token).useFactory({ inject: INJECTED, factory });
+    for (const [token, classOf] of STAND_INS) {
+      const { inject, useFactory: factory } = standIn(classOf);
+      builder.overrideProvider(token).useFactory({ inject, factory });
     }
     return builder;
   }
 }
 
-/** After the options, since those of an override bring the backend. */
-const INJECTED = [ModuleRef, CHECKED_OPTIONS];
+/** Created after the options, since those of an override bring the backend. */
+function standIn(classOf: StandIn) {
+  const useFactory = (module: ModuleRef): Promise<unknown> =>
+    module.create(classOf(module.get(ExhibitorTestingBackend), module));
+  return { inject: [ModuleRef, CHECKED_OPTIONS], useFactory };
+}
 
 function refuseProductionOf(allowInProduction: boolean | undefined): void {
   if (allowInProduction !== true) {

@@ -23,7 +23,7 @@ import { RouteAddresses } from '../../nest/route-addresses.js';
 import { pageOf } from '../sandbox/rest-api.js';
 import { parseRoute } from '../sandbox/server/operations.js';
 import { ExhibitorTestingBackend } from './testing-backend.js';
-import { watchCalls, watchedTokens } from './watched-calls.js';
+import { watchedExhibitors, watchedTokens } from './watched-calls.js';
 
 /** The date alone is the time, so that one fake moves all: fakes of `performance.now()` start at 0, an earlier time than before. */
 class DateClock extends Clock {
@@ -189,30 +189,20 @@ function selectionsOf({ selections: kept }: ExhibitorTestingBackend): Type<Selec
   };
 }
 
-/** The providers of the module that tests replace, by their tokens. Nest creates them with what the original ones inject. */
-export const STAND_INS: readonly (readonly [Type, (module: ModuleRef) => Promise<unknown>])[] = [
-  [Clock, (module) => module.create(DateClock)],
-  [Transport, (module) => module.create(transportTo(backendOf(module)))],
-  [TenantRegistry, (module) => module.create(tenantsOf(backendOf(module)))],
-  [IdentityReader, (module) => module.create(readerOf(backendOf(module), module))],
-  [LoginService, (module) => module.create(loginOf(backendOf(module)))],
-  [LogoutService, (module) => module.create(logoutOf(backendOf(module)))],
-  [CallbackVerifier, (module) => module.create(verifierOf(backendOf(module)))],
-  [RouteAddresses, (module) => module.create(TestAddresses)],
-  [SelectionCookie, (module) => module.create(selectionsOf(backendOf(module)))],
-  [TokenService, (module) => module.create(watchedTokens(backendOf(module)))],
-  [
-    ExhibitorsService,
-    async (module) => exhibitorsOf(await module.create(ExhibitorsService), backendOf(module)),
-  ],
-];
+/** A class in place of one of the module. */
+export type StandIn = (backend: ExhibitorTestingBackend, module: ModuleRef) => Type;
 
-function backendOf(module: ModuleRef): ExhibitorTestingBackend {
-  return module.get(ExhibitorTestingBackend);
-}
-
-/** What the test changes is seen at once, also where lookups are cached. */
-function exhibitorsOf(service: ExhibitorsService, backend: ExhibitorTestingBackend): ExhibitorsService {
-  backend.onChange.push(() => void service.invalidateLookups());
-  return watchCalls(service, backend);
-}
+/** The classes of the module that tests replace. Nest injects into each what the original one has. */
+export const STAND_INS: ReadonlyMap<Type, StandIn> = new Map<Type, StandIn>([
+  [Clock, () => DateClock],
+  [Transport, transportTo],
+  [TenantRegistry, tenantsOf],
+  [IdentityReader, readerOf],
+  [LoginService, loginOf],
+  [LogoutService, logoutOf],
+  [CallbackVerifier, verifierOf],
+  [RouteAddresses, () => TestAddresses],
+  [SelectionCookie, selectionsOf],
+  [TokenService, watchedTokens],
+  [ExhibitorsService, watchedExhibitors],
+]);

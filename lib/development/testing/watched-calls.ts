@@ -1,7 +1,7 @@
 /** The public services, with each call told to the backend. */
 import type { Type } from '@nestjs/common';
 import { defer, type Observable } from 'rxjs';
-import { TokenService, type CallOptions, type ExhibitorsService, type GetTokenOptions } from '../../index.js';
+import { ExhibitorsService, TokenService, type CallOptions, type GetTokenOptions } from '../../index.js';
 import type { ExhibitorTestingBackend } from './testing-backend.js';
 
 /**
@@ -10,7 +10,7 @@ import type { ExhibitorTestingBackend } from './testing-backend.js';
  *
  * @param boundTo key of the tenant of `forTenant`
  */
-export function watchCalls<T>(
+function watchCalls<T>(
   service: ExhibitorsService<T>,
   backend: ExhibitorTestingBackend,
   boundTo?: string,
@@ -57,6 +57,17 @@ export function watchCalls<T>(
       return lookupOf.call(service, subject);
     },
   });
+}
+
+/** What the test changes is seen at once, also where lookups are cached. */
+export function watchedExhibitors(backend: ExhibitorTestingBackend): Type<ExhibitorsService> {
+  return class extends ExhibitorsService {
+    constructor(...injected: ConstructorParameters<typeof ExhibitorsService>) {
+      super(...injected);
+      backend.onChange.push(() => void this.invalidateLookups());
+      watchCalls(this, backend);
+    }
+  };
 }
 
 export function watchedTokens(backend: ExhibitorTestingBackend): Type<TokenService> {

@@ -1,5 +1,5 @@
 import * as v from 'valibot';
-import { parseJson } from '../../testing/json.js';
+import { parseJson } from '../json.js';
 import { generateExhibitors, type SandboxExhibitor } from './generate-exhibitors.js';
 
 /** A tenant with the ids and credentials that it gets at onboarding. */
