@@ -1,23 +1,10 @@
-/**
- * Names under which a logout is recorded and looked for. An own logout has the id of the identity; the end of a user by code is `user`
- * with the key of the tenant; a logout at the provider serves all tenants of a registration:
- *
- * | a logout token with | writes                   | an identity     | is ended by                         |
- * | ------------------- | ------------------------ | --------------- | ----------------------------------- |
- * | `sid`               | `session`                | with a `sid`    | its id, both `user`s, `session`     |
- * | `sub`               | `user`                   | without a `sid` | its id, both `user`s, `sessionless` |
- * | both                | `session`, `sessionless` |                 |                                     |
- *
- * The logout of one session ends none of the user's other sessions, but every login whose session is unknown: `sessionless`.
- */
 import { Inject, Injectable, type OnApplicationShutdown, type OnModuleInit } from '@nestjs/common';
-import { digestOf } from '../model/digest.js';
-import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../config/check-options.js';
 import { LONGEST_COOKIE } from '../config/exhibitor-settings.js';
 import { Clock } from '../call/clock.js';
 import { createCache, type ExpiringCache } from '../call/expiring-cache.js';
 import type { FormerIdentity } from './identity.js';
+import { namesOfLogout, namesOfUser, type EndedName, type Login, type UserLogout } from './logout-names.js';
 import { SharedValues } from '../store/shared-values.service.js';
 
 const KIND = 'ended-login';
@@ -39,31 +26,6 @@ export const CLOCK_MARGIN = 7_200_000;
  * ahead was recorded before the date was set back, which revives no login.
  */
 const FARTHEST = GRACE + 10_000;
-
-/** Longest name that is kept as it is, in characters. */
-const LONGEST_NAME = 256;
-
-/** The user of a login, by which a logout finds it. */
-type Login = Pick<ExhibitorIdentity, 'id' | 'tenant' | 'registration' | 'subject' | 'sid' | 'loggedInAt'>;
-
-/** The logout of a session, or of every login of a user up to a time: at the provider, or by code. */
-export interface UserLogout {
-  /** Issuer, client and keys of the tenant that verified it, see {@link ExhibitorIdentity.registration}. */
-  readonly registration: string;
-  /** Key of the only tenant whose logins end; otherwise all of the registration do. */
-  readonly tenant?: string;
-  readonly subject?: string;
-  readonly sid?: string;
-  /** In ms since 1970; no later than now. */
-  readonly at: number;
-}
-
-/** A name under which a login may have ended. Its value is a time in ms since 1970: of the logout, or from which the login has ended; or 1. */
-interface EndedName {
-  readonly name: string;
-  /** `NaN` is other text in the store. */
-  readonly isEndedBy: (at: number) => boolean;
-}
 
 /** Of the registrations in this process that have no store, from start to close: they share what has ended. */
 const registered = new Set<EndedLogins>();
@@ -157,29 +119,10 @@ export class EndedLogins implements OnModuleInit, OnApplicationShutdown {
     });
   }
 
-  /**
-   * Names by which a login may have ended. One without a time of login is taken for an earlier one. Once the `keys` of the options were
-   * changed, the registration of its tenant now differs from its own.
-   */
-  #namesOf(
-    { id, tenant, registration, subject, sid, loggedInAt = 0 }: Login,
-    currentRegistration: string,
-  ): EndedName[] {
+  #namesOf(login: Login, currentRegistration: string): EndedName[] {
     const now = this.clock.epochMs();
-    const own: EndedName = { name: id, isEndedBy: (at) => !(at > now && at <= now + FARTHEST) };
-    if (!this.#settings.logoutCheck.provider) {
-      return [own];
-    }
-    const byTime = (name: string): EndedName => ({ name, isEndedBy: (at) => at >= loggedInAt });
-    const registrations = new Set([registration ?? currentRegistration, currentRegistration]);
-    const ofProvider = [...registrations].flatMap((one): EndedName[] => [
-      byTime(nameOf('user', one, subject)),
-      byTime(nameOf('user', one, subject, tenant)),
-      sid === undefined
-        ? byTime(nameOf('sessionless', one, subject))
-        : { name: nameOf('session', one, sid), isEndedBy: () => true },
-    ]);
-    return [own, ...ofProvider];
+    const own: EndedName = { name: login.id, isEndedBy: (at) => !(at > now && at <= now + FARTHEST) };
+    return this.#settings.logoutCheck.provider ? [own, ...namesOfUser(login, currentRegistration)] : [own];
   }
 
   /** Without a store also in the other registrations of this process that open the same cookies. Of two values `choose` takes one, for the longer of their times. */
@@ -235,18 +178,4 @@ export class EndedLogins implements OnModuleInit, OnApplicationShutdown {
     }
     return typeof stored === 'string' ? Number(stored) : stored;
   }
-}
-
-function namesOfLogout({ registration, tenant, subject, sid }: UserLogout): string[] {
-  const ofUser = sid === undefined ? 'user' : 'sessionless';
-  return [
-    ...(sid === undefined ? [] : [nameOf('session', registration, sid)]),
-    ...(subject === undefined ? [] : [nameOf(ofUser, registration, subject, tenant)]),
-  ];
-}
-
-/** The provider chooses the length of `sub` and `sid`: a long name is replaced by its digest. */
-function nameOf(of: 'user' | 'session' | 'sessionless', ...names: readonly (string | undefined)[]): string {
-  const json = JSON.stringify([of, ...names.filter((name) => name !== undefined)]);
-  return json.length > LONGEST_NAME ? digestOf(json) : json;
 }
