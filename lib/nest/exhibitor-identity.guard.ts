@@ -165,13 +165,15 @@ export class ExhibitorIdentityGuard extends RouteGuard {
   /** Once: a browser that comes back and still is nobody is shown the page. */
   async #leadToLogin(http: HttpContext): Promise<never> {
     const { pages, led, tenants } = this[SERVICES];
-    const mayLead = isOverHttp(http) && pages.leadsToLogin && pages.mayLead(http);
-    const routes = mayLead ? await pages.routesFor(await this.getTenant(http)) : undefined;
-    if (routes === undefined || led.take(http, await tenants.resolve(await this.getTenant(http)))) {
-      throw nobody();
+    if (isOverHttp(http) && pages.leadsToLogin && pages.mayLead(http)) {
+      const tenant = await this.getTenant(http);
+      const routes = await pages.routesFor(tenant);
+      if (routes !== undefined && !led.take(http, await tenants.resolve(tenant))) {
+        const { eventId, returnTo } = await this[PLACE](http, routes);
+        return this.redirect(http, routes.urlOf('login', { eventId, returnTo, led: '1' }));
+      }
     }
-    const { eventId, returnTo } = await this[PLACE](http, routes);
-    return this.redirect(http, routes.urlOf('login', { eventId, returnTo, led: '1' }));
+    throw nobody();
   }
 
   protected override onFailure(http: HttpContext, error: unknown): never | Promise<never> {

@@ -73,8 +73,8 @@ export abstract class RouteGuard implements CanActivate {
   /** What cannot be found is left out: it may be what has just failed. */
   async #placeOf(http: HttpContext): Promise<Place> {
     try {
-      const place = await this[PLACE](http, await this.#routesOf(http));
-      return { tenant: await this.getTenant(http), ...place };
+      const tenant = await this.getTenant(http);
+      return { tenant, ...(await this[PLACE](http, await this.#services.pages.routesFor(tenant))) };
     } catch {
       return { returnTo: undefined };
     }
@@ -142,19 +142,14 @@ export abstract class RouteGuard implements CanActivate {
    * @param path of the login route, `/auth/login`. It may have a query. Default: that of `routes`; `configuration_invalid` without them
    */
   protected async redirectToLogin(http: HttpContext, path?: string): Promise<never> {
-    const routes = await this.#routesOf(http);
+    const { pages } = this.#services;
+    const routes = pages.hasRoutes ? await pages.routesFor(await this.getTenant(http)) : undefined;
     const login = path ?? routes?.urlOf('login') ?? (await this.#loginMissing(http));
     if (!isOverHttp(http) || !isNavigation(http, this.#services.settings().cookies.sameSite)) {
       throw nobody();
     }
     const { eventId, returnTo } = await this[PLACE](http, routes);
     return this.redirect(http, withQuery(login, { eventId, returnTo }));
-  }
-
-  /** The routes of the module, for the tenant of a request; `undefined` where there are none, or no tenant. */
-  async #routesOf(http: HttpContext): Promise<OwnRoutes | undefined> {
-    const { pages } = this.#services;
-    return pages.hasRoutes ? pages.routesFor(await this.getTenant(http)) : undefined;
   }
 
   /** Says why `routes` have no address of a login. */
