@@ -2,7 +2,7 @@ import { writeFile } from 'node:fs/promises';
 import { parseArgs } from 'node:util';
 import { digestOf } from '../../model/digest.js';
 import { readTenant, TENANT_FLAGS, tenantHelp } from '../doctor/tenant-flags.js';
-import { merge, NOTHING, shapeOf, type Shape } from './shape.js';
+import { shapeOf } from './shape.js';
 import { LANGUAGES, writeSchema } from './write-schema.js';
 
 export const help = `Usage: nestjs-exhibitor schema --event ID [options]
@@ -31,10 +31,10 @@ export async function run(args: string[]): Promise<number> {
   require(/^[1-9]\d{0,5}$/.test(pages), '--pages must be a whole number from 1 to 999999');
   require(language !== undefined, `--as must be ${[...LANGUAGES.keys()].join(' or ')}`);
   const given = await readTenant(values, 'schema');
-  const { record, pages: read } = await readEvent(given, event, Number(pages));
-  require(record.seen > 0, 'the event has no exhibitors: no schema was written');
-  const source = `${record.seen} records (${read})`;
-  const code = writeSchema(record, language, source);
+  const { records, pages: read } = await readEvent(given, event, Number(pages));
+  require(records.length > 0, 'the event has no exhibitors: no schema was written');
+  const source = `${records.length} records (${read})`;
+  const code = writeSchema(shapeOf(records), language, source);
   if (out === undefined) {
     console.log(code);
     return 0;
@@ -55,7 +55,7 @@ async function readEvent(
   { tenant, http, allowedOrigins, axios }: Readonly<Record<string, unknown>>,
   eventId: string,
   maxPages: number,
-): Promise<{ record: Shape; pages: string }> {
+): Promise<{ records: unknown[]; pages: string }> {
   // --help does not need Nest.
   const { NestFactory } = await import('@nestjs/core');
   const { ExhibitorModule, ExhibitorsService } = await import('../../index.js');
@@ -68,22 +68,17 @@ async function readEvent(
     }
   };
   try {
-    const known = new Set<string>();
-    let record = NOTHING;
+    // Where the event changes during the reading, a record may come twice.
+    const records = new Map<string, unknown>();
     let pages = 'no page';
     const reading = context.get(ExhibitorsService).iteratePages(eventId, { maxPages, onDrift: 'ignore' });
     for await (const { data, paginationMetadata } of reading) {
       const { currentPage, totalPages } = paginationMetadata;
       pages = `${currentPage} of ${totalPages} pages`;
       showProgress(`page ${currentPage} of ${Math.min(totalPages, maxPages)}`);
-      for (const exhibitor of data) {
-        const digest = digestOf(JSON.stringify(exhibitor));
-        // Where the event changes during the reading, a record may come twice.
-        record = known.has(digest) ? record : merge(record, shapeOf(exhibitor));
-        known.add(digest);
-      }
+      data.forEach((exhibitor) => records.set(digestOf(JSON.stringify(exhibitor)), exhibitor));
     }
-    return { record, pages };
+    return { records: [...records.values()], pages };
   } finally {
     showProgress('');
     await context.close();

@@ -162,7 +162,7 @@ function holdsAddresses({ holdsAddresses: own, items, entries, members }: Shape)
 function uniqueMembers({ members }: Shape, records: number): string[] {
   return [...(members ?? [])].flatMap(([name, member]) => {
     const inner = uniqueMembers(member, records).map((path) => `${shown(name)}.${path}`);
-    const isUnique = records > 1 && member.distinct?.size === records && !member.holdsAddresses;
+    const isUnique = records > 1 && member.seen === records && member.areDistinct && !member.holdsAddresses;
     return isUnique ? [shown(name), ...inner] : inner;
   });
 }

@@ -6,7 +6,7 @@ import fc from 'fast-check';
 import type * as TypeScript from 'typescript';
 import { z, type ZodType } from 'zod';
 import { run } from '../../../lib/development/schema/schema.command.js';
-import { merge, NOTHING, shapeOf } from '../../../lib/development/schema/shape.js';
+import { shapeOf } from '../../../lib/development/schema/shape.js';
 import { LANGUAGES, writeSchema } from '../../../lib/development/schema/write-schema.js';
 import { startService, wrapper, type Answer } from '../../exhibitors/rest-host.js';
 import { useSandbox } from '../../support/lifetimes.js';
@@ -27,7 +27,7 @@ function codeOf(records: readonly unknown[], language = 'zod'): string {
   if (to === undefined) {
     throw new Error(language);
   }
-  return writeSchema(records.map(shapeOf).reduce(merge, NOTHING), to, `${records.length} records`);
+  return writeSchema(shapeOf(records), to, `${records.length} records`);
 }
 
 /** The schema that this code exports. */
