@@ -54,13 +54,11 @@ export interface LoginTarget {
   parameters: unknown;
 }
 
-export interface CallbackRoute<T> {
+export interface CallbackRoute {
   /** Path of the request, which must be that of the `redirectUri`. Asked where the login is that of this browser. */
   getPath: () => string | Promise<string>;
   /** Keeps the identity with `session: 'host'`. */
   storeIdentity: (identity: ExhibitorIdentity) => void | Promise<void>;
-  /** Called once the identity is kept. The login has failed where it throws. */
-  onKept: (found: FoundIdentity) => Promise<T>;
 }
 
 @Injectable()
@@ -135,16 +133,17 @@ export class LoginService {
     return state === undefined ? undefined : this.started.open(state);
   }
 
-  /** Finishes a login at the callback: matches and spends the state, verifies the response and keeps the identity. Returns what `onKept` does. */
-  async finish<T>(http: HttpContext, route: CallbackRoute<T>): Promise<T> {
-    let found: FoundIdentity;
+  /** Finishes a login at the callback: matches and spends the state, verifies the response and keeps the identity. */
+  async finish(http: HttpContext, route: CallbackRoute): Promise<FoundIdentity> {
     try {
       const { started, parameters, tenant } = await this.#match(http, route);
       await this.#spend(http, started, parameters);
       const verified = await this.calls.within(tenant.http.deadline, (call) =>
         this.callback.verify(tenant, started, parameters, call),
       );
-      found = await this.#keep(http, tenant, started, verified, route.storeIdentity);
+      const found = await this.#keep(http, tenant, started, verified, route.storeIdentity);
+      publish('login', () => ({ tenant: tenant.key, outcome: 'succeeded' }));
+      return found;
     } catch (error) {
       publish('login', () => ({
         outcome: 'failed',
@@ -153,9 +152,6 @@ export class LoginService {
       }));
       throw error;
     }
-    publish('login', () => ({ tenant: found.tenant.key, outcome: 'succeeded' }));
-    // It may answer the request itself and never settle.
-    return route.onKept(found);
   }
 
   /** Keeps a new identity with its ID token, then ends those at its tenant that it replaces. */
@@ -164,7 +160,7 @@ export class LoginService {
     tenant: Tenant,
     { former, led }: OpenedLogin,
     { identity, idToken }: KeptIdToken,
-    storeIdentity: CallbackRoute<unknown>['storeIdentity'],
+    storeIdentity: CallbackRoute['storeIdentity'],
   ): Promise<FoundIdentity> {
     const mode = this.#settings.session.includes('host') ? 'host' : 'cookie';
     // Read before: Passport's `logIn` replaces `request.user`. A `form_post` from another site brings no cookie with `SameSite=Lax`.
@@ -183,7 +179,7 @@ export class LoginService {
   /** The started login of this response, whose `state` alone names the tenant. One that is refused here can still be finished. */
   async #match(
     http: HttpContext,
-    { getPath }: CallbackRoute<unknown>,
+    { getPath }: CallbackRoute,
   ): Promise<{ started: ProvenLogin; parameters: CallbackParameters; tenant: Tenant }> {
     const parameters = readCallback(http);
     if (parameters === undefined) {

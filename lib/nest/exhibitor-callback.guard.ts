@@ -36,11 +36,11 @@ export class ExhibitorCallbackGuard extends RouteGuard {
     await requirePerson(http);
     const { log, login } = this[SERVICES];
     try {
-      return await login.finish(http, {
+      const found = await login.finish(http, {
         getPath: () => this.getCallbackPath(http),
-        storeIdentity: (stored) => this.storeIdentity(http, stored),
-        onKept: (found) => this.#welcome(http, found),
+        storeIdentity: (identity) => this.storeIdentity(http, identity),
       });
+      return await this.#welcome(http, found);
     } catch (error) {
       if (!isExhibitorError(error)) {
         throw error;

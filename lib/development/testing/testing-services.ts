@@ -10,13 +10,12 @@ import {
   TokenService,
   type Tenant,
 } from '../../index.js';
-import type { HttpContext } from '../../browser/http-context.js';
 import { Clock } from '../../call/clock.js';
 import { Transport } from '../../http/transport.service.js';
 import { CallbackVerifier } from '../../login/callback-verifier.service.js';
 import { EndedLogins } from '../../login/ended-logins.service.js';
 import { IdentityReader } from '../../login/identity-reader.service.js';
-import { LoginService, type CallbackRoute } from '../../login/login.service.js';
+import { LoginService } from '../../login/login.service.js';
 import { LogoutService } from '../../login/logout.service.js';
 import { SelectionCookie } from '../../login/selection-cookie.service.js';
 import { RouteAddresses } from '../../nest/route-addresses.js';
@@ -137,15 +136,13 @@ function verifierOf(backend: ExhibitorTestingBackend): Type<CallbackVerifier> {
 /** The backend keeps the user, beside what the module and the host keep. */
 function loginOf(backend: ExhibitorTestingBackend): Type<LoginService> {
   return class extends LoginService {
-    override finish<T>(http: HttpContext, route: CallbackRoute<T>): Promise<T> {
-      return super.finish(http, {
+    override async finish(...[http, route]: Parameters<LoginService['finish']>) {
+      const found = await super.finish(http, {
         ...route,
         storeIdentity: (identity) => unlessWithoutPassport(() => route.storeIdentity(identity)),
-        onKept: (found) => {
-          backend.signIn(found.identity);
-          return route.onKept(found);
-        },
       });
+      backend.signIn(found.identity);
+      return found;
     }
   };
 }
