@@ -90,11 +90,11 @@ export function withTenant<Options extends Pick<CallOptions, 'tenant'>>(
 export function checkCall<Subject extends CallSubject, Checked extends object>(
   subject: Subject,
   schema: v.GenericSchema<unknown, Checked>,
-  options: CallOptions | undefined,
+  given: CallOptions | undefined,
   boundTo: string | undefined,
 ): Subject & Checked {
   checkSubject(subject);
-  return Object.assign(check(schema, withTenant(options, boundTo) ?? {}, 'options'), subject);
+  return Object.assign(check(schema, withTenant(given, boundTo) ?? {}, 'options'), subject);
 }
 
 /** @throws {ExhibitorError} `invalid_argument` */

@@ -21,7 +21,7 @@ import { SelectionCookie } from '../../login/selection-cookie.service.js';
 import { RouteAddresses } from '../../nest/route-addresses.js';
 import { pageOf } from '../sandbox/rest-api.js';
 import { parseRoute } from '../sandbox/server/operations.js';
-import { ExhibitorTestingBackend } from './testing-backend.js';
+import type { ExhibitorTestingBackend } from './testing-backend.js';
 import { watchedExhibitors, watchedTokens } from './watched-calls.js';
 
 /** The date alone is the time, so that one fake moves all: fakes of `performance.now()` start at 0, an earlier time than before. */
