@@ -89,7 +89,7 @@ interface CommonOptions<T> {
     | undefined;
   /**
    * `cookie` (default): a sealed cookie; `host`: the host keeps the identity, in Passport's session or by `storeIdentity` of its own
-   * {@link ExhibitorCallbackGuard}; `bearer`: an access token in each request. Or several, in order.
+   * {@link ExhibitorCallbackGuard}; `bearer`: an access token in each request. Or `bearer` and one of the others, in order.
    */
   session?: SessionMode | SessionMode[] | undefined;
   /** Calls, retries and limits. */
