@@ -17,6 +17,7 @@ import {
   type LoginOptions,
   type LoginRoutes,
 } from '../../lib/index.js';
+import { open, PAGE } from '../nest/people.js';
 import { bodyOf, idsOf, signIn } from '../nest/signed-in.js';
 import { acmeOptions, COOKIE_SECRET, startHost } from '../support/host.js';
 import { useClosing, useHost, useSandbox } from '../support/lifetimes.js';
@@ -27,21 +28,25 @@ const sandbox = await useSandbox();
 const closing = useClosing();
 beforeEach(() => sandbox.signInAs('sam.several'));
 
-describe('a single-page application on another origin, on Fastify', () => {
+describe.each(['express', 'fastify'] as const)('an application on another origin, on %s', (kind) => {
   interface Recipe {
     ofApp: Pick<ExhibitorModuleOptions, 'trustedOrigins'>;
     allowApp(app: INestApplication): void;
     ofLogin: Pick<LoginOptions, 'endSession' | 'postLogoutRedirectUri'>;
     routes: LoginRoutes;
+    AppController: Type;
   }
   const APP = 'http://127.0.0.1:5173';
   const host = useHost(async () => {
     process.env['APP_ORIGIN'] = APP;
-    const { ofApp, ofLogin, allowApp, routes } = await loadSnippets<Recipe>('recipes.md', 'spa');
+    const { ofApp, ofLogin, allowApp, routes, AppController } = await loadSnippets<Recipe>(
+      'recipes.md',
+      'spa',
+    );
     delete process.env['APP_ORIGIN'];
     return startHost({
-      kind: 'fastify',
-      controllers: [],
+      kind,
+      controllers: [AppController],
       configure: allowApp,
       options: (redirectUri) => {
         const tenant = sandbox.tenantOptions('acme', { redirectUri });
@@ -51,10 +56,40 @@ describe('a single-page application on another origin, on Fastify', () => {
     });
   });
 
+  const toApp = ({ origin }: URL): boolean => origin === APP;
+
+  it('is where people end who go back to a login that they cancelled, or go to the start page', async () => {
+    const visitor = new Visitor();
+    const returnTo = `/app?${new URLSearchParams({ page: 'booth?hall=7' })}`;
+    const start = `${host.url}/auth/login?${new URLSearchParams({ returnTo })}`;
+    const begun = await visitor.visit(start);
+    const state = new URL(begun.location ?? '').searchParams.get('state') ?? '';
+    const cancelled = `${host.url}/auth/callback?${new URLSearchParams({ state, error: 'access_denied' })}`;
+    const failed = await visitor.visit(cancelled, { headers: PAGE });
+    const page = await open(visitor, failed.location ?? '');
+    expect(page.text).toContain('<a href="/app">Go to the start page</a>');
+    await visitor.follow(start, toApp);
+    const back = await visitor.follow(failed.location ?? '', toApp, PAGE);
+    expect(back.location).toBe(`${APP}/booth?hall=7`);
+  });
+
+  it.each([
+    ['', '/'],
+    ['?page=booth%3Fhall=7', '/booth?hall=7'],
+    ['?page=/evil.example', '//evil.example'],
+    ['?page=@evil.example', '/@evil.example'],
+    ['?page=.evil.example', '/.evil.example'],
+    ['?page=%0d%0a/%5cevil.example', '///evil.example'],
+    ['?page=a&page=b', '/a,b'],
+  ])('is all that a link to /app%s leads to', async (query, path) => {
+    const { status, location } = await new Visitor().visit(`${host.url}/app${query}`);
+    expect([status, location]).toEqual([302, `${APP}${path}`]);
+    expect(new URL(location ?? '').origin).toBe(APP);
+  });
+
   it('logs in by a navigation, reads who is logged in, which no other origin may, and logs out by a form', async () => {
     const visitor = new Visitor();
-    const toApp = ({ origin }: URL): boolean => origin === APP;
-    const { location } = await visitor.follow(`${host.url}/auth/login?returnTo=/booth`, toApp);
+    const { location } = await visitor.follow(`${host.url}/auth/login?returnTo=/app%3Fpage=booth`, toApp);
     expect(location).toBe(`${APP}/booth`);
 
     const ofApp = { origin: APP, 'sec-fetch-site': 'same-site' };
