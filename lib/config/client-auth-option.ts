@@ -36,7 +36,7 @@ function algorithmsOf({ asymmetricKeyType, asymmetricKeyDetails }: KeyObject): r
 const NOT_A_KEY = 'must be a private key as PEM, JWK or KeyObject, not encrypted';
 
 /** A key, with what a JWK says of it. */
-interface ParsedKey {
+export interface ParsedKey {
   key: KeyObject;
   kid: unknown;
   alg: unknown;
