@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Controller, Get, Header, Query, UseGuards } from '@nestjs/common';
@@ -12,11 +11,10 @@ import {
 } from '../../lib/index.js';
 import type { ExhibitorSandbox } from '../../lib/development/testing/index.js';
 import { BoothController } from '../support/booth.controller.js';
-import { describeInChromium } from '../support/browser.js';
+import { describeInChromium, expectFits } from '../support/browser.js';
 import { COOKIE_SECRET, startHost, type Host, type HostKind } from '../support/host.js';
 import type { Flow } from './flows.js';
 import { startSandbox } from '../support/sandbox.js';
-import { nativeRequire } from '../support/native-require.js';
 import { eventually } from '../support/wait.js';
 
 const CASES: readonly (readonly [HostKind, Flow])[] = [
@@ -205,24 +203,11 @@ describeInChromium('a login in a browser with the provider on another site', (br
       await host?.close();
     });
 
-    /** Checks that the page passes axe and fits, narrow and dark, wide and light. */
-    async function fits(): Promise<void> {
-      for (const [width, colorScheme] of [
-        [390, 'dark'],
-        [1280, 'light'],
-      ] as const) {
-        await page.setViewportSize({ width, height: 600 });
-        await page.emulateMedia({ colorScheme });
-        expect(await page.evaluate('document.documentElement.scrollWidth')).toBeLessThanOrEqual(width);
-        expect(await page.evaluate(AXE)).toEqual([]);
-      }
-    }
-
     it('lead to the choice of an exhibitor, by keyboard alone, and show any names as text', async () => {
       await page.goto(stand('two'));
       await page.getByRole('button', { name: 'Sam Several' }).click();
       await page.waitForURL(`${host.url}/auth/choose?*`);
-      await fits();
+      await expectFits(page);
       await page.keyboard.press('Tab');
       await page.keyboard.press('Tab');
       await page.keyboard.press('Enter');
@@ -234,13 +219,13 @@ describeInChromium('a login in a browser with the provider on another site', (br
       expect((await names.allInnerTexts()).slice(0, 2)).toEqual(['<b>A</b> & "B"', 'شركة المعارض']);
       const direction = 'getComputedStyle(document.querySelectorAll(".choose button")[1]).direction';
       expect(await page.evaluate(direction)).toBe('rtl');
-      await fits();
+      await expectFits(page);
     });
 
     it('offer another account, and a form to log out that ends the session at the provider', async () => {
       await page.goto(stand('one'));
       expect(await heading(page)).toBe('You have no exhibitor here');
-      await fits();
+      await expectFits(page);
       await page.getByRole('link', { name: 'Use another account' }).click();
       await page.getByRole('button', { name: 'Nora None' }).click();
       await page.waitForURL(stand('one'));
@@ -272,7 +257,3 @@ describeInChromium('a login in a browser with the provider on another site', (br
     });
   });
 });
-
-/** Runs axe in a page, whatever its policy; answers what it finds. */
-const AXE = `${readFileSync(nativeRequire.resolve('axe-core/axe.min.js'), 'utf8')};
-  axe.run().then(({ violations }) => violations.map(({ id, nodes }) => id + ": " + nodes[0].html))`;

@@ -4,7 +4,6 @@ import {
   CurrentIdentity,
   ExhibitorCallbackGuard,
   type ExhibitorIdentity,
-  type ExhibitorModuleOptions,
   type TenantOptions,
 } from '../../lib/index.js';
 import { BoothController } from '../support/booth.controller.js';
@@ -171,22 +170,6 @@ describe('an identity', () => {
   let host: Host;
   beforeAll(async () => {
     host = await start();
-  });
-
-  it.each<[what: string, changed: (callback: string) => ExhibitorModuleOptions]>([
-    [
-      'issuer',
-      (callback) => ({ tenant: honest.tenantOptions(callback, { issuer: 'https://login.example' }) }),
-    ],
-    ['client', (callback) => ({ tenant: honest.tenantOptions(callback, { clientId: 'another-web' }) })],
-    ['id', (callback) => ({ tenant: { ...honest.tenantOptions(callback), tenantId: 'another' } })],
-    ['key', (callback) => ({ tenants: { renamed: honest.tenantOptions(callback) } })],
-  ])('ends when the %s of its tenant changes', async (_what, options) => {
-    const same = await start(undefined, { redirectUri: host.callback });
-    const changed = await start(() => options(host.callback));
-    const visitor = await enter(host);
-    expect(await identityOf(visitor, same)).toMatchObject({ subject: 'pat' });
-    expect(await isLoggedIn(visitor, changed)).toBe(false);
   });
 
   it('is none of another host with the same secrets and client, whose authorize may be stricter', async () => {

@@ -1,7 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import {
   Controller,
-  ForbiddenException,
   Get,
   Inject,
   Injectable,
@@ -53,34 +52,6 @@ import { answerOf, bodyOf, Members, refused, signIn } from './signed-in.js';
 @Injectable()
 class AuditLog {
   readonly lines: string[] = [];
-}
-
-@Injectable()
-class PortalGuard extends ExhibitorGuard {
-  @Inject(AuditLog) private readonly log!: AuditLog;
-
-  protected override async getEvent(
-    http: HttpContext,
-    identity?: ExhibitorIdentity,
-  ): Promise<string | undefined> {
-    const hall = http.request.query['hall'];
-    if (hall === 'big') {
-      return 'world-2026';
-    }
-    return super.getEvent(http, identity);
-  }
-
-  protected override onNoExhibitor(
-    _http: HttpContext,
-    { subject }: ExhibitorIdentity,
-    eventId: string,
-  ): void {
-    this.log.lines.push(`${subject} is nobody at ${eventId}`);
-  }
-
-  protected override onNoEvent(): never {
-    throw new ForbiddenException('which event?');
-  }
 }
 
 /** A host whose request is wrapped, as behind a gateway. */
@@ -153,7 +124,6 @@ class AuditedGuard extends ExhibitorGuard {
 
 const PORTAL = routesOf({
   records: [UseGuards(OwnRecordsGuard)],
-  portal: [UseGuards(PortalGuard)],
   wrapped: [UseGuards(WrappedRequestGuard)],
   audited: [UseGuards(AuditedGuard)],
 });
@@ -199,7 +169,7 @@ describe('guards in a module of the host', () => {
       module: PortalModule,
       imports: [ServiceModule],
       controllers,
-      providers: [AuditLog, PortalGuard],
+      providers: [AuditLog],
     };
   };
   const host = useHost(() =>
@@ -222,17 +192,6 @@ describe('guards in a module of the host', () => {
 
   it('work where the module is imported, not global', async () => {
     expect((await get('/events/world-2026/mine', 'sam.several')).status).toBe(200);
-  });
-
-  it('let a subclass choose the event, throw where there is none, and admit people without an exhibitor', async () => {
-    const login = { eventId: 'regional-2026' };
-    const ofLogin = { eventId: 'regional-2026', count: 0 };
-    expect(answerOf(await get('/portal', 'nora.none', login))).toMatchObject([200, ofLogin]);
-    const chosen = { eventId: 'world-2026', count: 0 };
-    expect(answerOf(await get('/portal?hall=big', 'nora.none', login))).toMatchObject([200, chosen]);
-    expect(audit()).toEqual(['nora.none is nobody at regional-2026', 'nora.none is nobody at world-2026']);
-    const none = await get('/portal', 'olga.one');
-    expect(answerOf(none)).toMatchObject([403, { message: 'which event?' }]);
   });
 
   it('let a subclass find the exhibitors itself, for an event id that can be one', async () => {

@@ -1,8 +1,6 @@
 /** One walk through the sample in a real browser for each adapter. What its pages say without scripts is in `pages.spec.ts`. */
-import { readFileSync } from 'node:fs';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import { BrowserVisitor, describeInChromium } from '../support/browser.js';
-import { nativeRequire } from '../support/native-require.js';
+import { BrowserVisitor, describeInChromium, expectFits } from '../support/browser.js';
 import { startServer } from '../support/server.js';
 import { exhibitorsOf, startSample, type RunningSample } from './running-sample.js';
 import { eventually } from '../support/wait.js';
@@ -231,26 +229,16 @@ describeInChromium('The portal', (browser) => {
     });
   });
 
-  /** Checks that the page, with the code of its panel open, passes axe and fits, wide and light, narrow and dark. */
+  /** With the code of its panel open. */
   async function fits(): Promise<void> {
     const { page } = visitor;
-    await page.evaluate(AXE);
     await panel().getByText('The code behind it').click();
-    for (const [width, colorScheme] of [
-      [390, 'dark'],
-      [1280, 'light'],
-    ] as const) {
-      await page.setViewportSize({ width, height: 600 });
-      await page.emulateMedia({ colorScheme });
-      expect(await page.evaluate('document.documentElement.scrollWidth')).toBeLessThanOrEqual(width);
-      expect(await page.evaluate(`axe.run().then(({ violations }) => ${VIOLATIONS})`)).toEqual([]);
-      expect((await page.getByRole('banner').boundingBox())?.height).toBeLessThan(80);
-    }
+    await expectFits(page);
+    await page.setViewportSize({ width: 390, height: 600 });
+    expect((await page.getByRole('banner').boundingBox())?.height).toBeLessThan(80);
+    await page.setViewportSize({ width: 1280, height: 600 });
   }
 });
-
-const AXE = readFileSync(nativeRequire.resolve('axe-core/axe.min.js'), 'utf8');
-const VIOLATIONS = 'violations.map(({ id, nodes }) => id + ": " + nodes[0].html)';
 
 /** The list has started and is not complete. */
 const MIDWAY = /^(?!1,234 )[\d,]+ of 1,234 exhibitors/;

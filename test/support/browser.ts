@@ -1,4 +1,5 @@
-import { afterAll, beforeAll } from '@jest/globals';
+import { readFileSync } from 'node:fs';
+import { afterAll, beforeAll, expect } from '@jest/globals';
 import type * as playwright from 'playwright-core';
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 import { nativeRequire } from './native-require.js';
@@ -44,6 +45,23 @@ function noBrowser(): never {
 }
 
 const VIEWPORT = { width: 1100, height: 760 };
+
+/** Runs axe in a page, whatever its policy; answers what it finds. */
+const AXE = `${readFileSync(nativeRequire.resolve('axe-core/axe.min.js'), 'utf8')};
+  axe.run().then(({ violations }) => violations.map(({ id, nodes }) => id + ": " + nodes[0].html))`;
+
+/** Checks that a page passes axe and fits, narrow and dark, wide and light. */
+export async function expectFits(page: Page): Promise<void> {
+  for (const [width, colorScheme] of [
+    [390, 'dark'],
+    [1280, 'light'],
+  ] as const) {
+    await page.setViewportSize({ width, height: 600 });
+    await page.emulateMedia({ colorScheme });
+    expect(await page.evaluate('document.documentElement.scrollWidth')).toBeLessThanOrEqual(width);
+    expect(await page.evaluate(AXE)).toEqual([]);
+  }
+}
 
 /** A page in the browser, with everything that goes wrong on it. */
 export class BrowserVisitor {
