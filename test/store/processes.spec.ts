@@ -162,6 +162,17 @@ describe('a logout that the store has not taken', () => {
     expect(warnings.filter((line) => line.includes('logout(s)'))).toHaveLength(1);
   });
 
+  it('is written when the application is closed', async () => {
+    const closing = await startProcess('express', one.callback);
+    const { visitor, stays, copy } = await twoLoggedIn(one);
+    store.failure = 'rejects';
+    await logOut(copy, closing);
+    store.failure = 'none';
+    await closing.close();
+    expect(await isLoggedIn(visitor, other)).toBe(false);
+    expect(await isLoggedIn(stays, other)).toBe(true);
+  });
+
   it('does not delay the close of the application by more than a second, and the loss is logged', async () => {
     const closing = await startProcess('express', one.callback);
     const visitor = await loggedIn(one);
