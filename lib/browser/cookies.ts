@@ -50,7 +50,7 @@ export class OwnCookies {
     this.#sameSite = sameSite;
   }
 
-  /** Those of a request with and without `__Host-`. Only one with the prefix that the host's scheme asks for is valid. */
+  /** The cookies of a request, with and without `__Host-`. Only the one with the prefix that the host's scheme asks for is valid. */
   received(http: HttpContext, cookie: OwnCookie): ReceivedCookie[] {
     return [true, false].flatMap((secure) => {
       const value = receivedCookie(http, this.#sentName(cookie, secure));
@@ -58,14 +58,14 @@ export class OwnCookies {
     });
   }
 
-  /** The one that the browser has after the reply. */
+  /** The value that the browser has after the reply. */
   read(http: HttpContext, cookie: OwnCookie, secure: boolean): string | undefined {
     const name = this.#sentName(cookie, secure);
     const set = http.replyCookie(name);
     return set === undefined ? receivedCookie(http, name) : set.value || undefined;
   }
 
-  /** Those of started logins that a request has. Browsers send the oldest first (RFC 6265 §5.4). */
+  /** The cookies of started logins that a request has. Browsers send the oldest first (RFC 6265 §5.4). */
   sentLogins(http: HttpContext, secure: boolean): OwnCookie[] {
     const start = this.#sentName('', secure);
     const names = (http.header('cookie') ?? '').split(';').map((pair) => pair.split('=', 1).join().trim());
@@ -105,7 +105,7 @@ export class OwnCookies {
     this.set(http, cookie, '', attributes, 0);
   }
 
-  /** Removes those that the browser has after the reply, with and without `__Host-`. */
+  /** Removes the cookies that the browser has after the reply, with and without `__Host-`. */
   clearAll(http: HttpContext, cookie: OwnCookie): void {
     for (const secure of [true, false]) {
       if (this.read(http, cookie, secure) !== undefined) {

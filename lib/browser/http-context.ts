@@ -14,7 +14,7 @@ export interface ReplyCookie {
   value: string;
   /** `Set-Cookie`. */
   header: string;
-  /** One that the browser has, with a later end: it gives way to any other of its name, and a 304 does not bring it. */
+  /** The cookie that the browser has, with a later end: any other cookie of its name replaces it, and a 304 does not bring it. */
   isRenewed?: boolean | undefined;
 }
 
@@ -66,8 +66,8 @@ export class HttpContext {
   }
 
   /**
-   * Sets a cookie when the head of the reply is written, and keeps the reply out of caches. A later one of the same name replaces it,
-   * unless that one is renewed.
+   * Sets a cookie when the head of the reply is written, and keeps the reply out of caches. A later cookie of the same name replaces it,
+   * unless the later one is only renewed.
    *
    * @throws {TypeError} where the response is not one of Node, so that no login or logout passes without its cookie
    */
@@ -80,7 +80,7 @@ export class HttpContext {
     if (cookie.isRenewed !== true || !cookies.has(name)) {
       cookies.set(name, cookie);
     }
-    // One listener a reply: each one calls the one before, so that thousands would overflow the stack.
+    // One listener for each reply: on-headers nests them, so that thousands would overflow the stack.
     if (!replyCookies.has(reply) && isNodeResponse(reply)) {
       onHeaders(reply, () => addCookies(reply, cookies));
     }

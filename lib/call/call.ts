@@ -38,7 +38,7 @@ export class Call extends EventEmitter<{ abort: [] }> {
   #endsAt = Number.POSITIVE_INFINITY;
   #limit: TimeLimit | undefined;
   #ending: keyof typeof ENDINGS | undefined;
-  /** Tells what it is ended by that it is done. */
+  /** Removes the listener from the signal or the call that may end this one. */
   readonly #leave: (() => void) | undefined;
   /** Shared work that this call waits for, or waited for last. */
   #waitsFor: Call | undefined;

@@ -7,8 +7,8 @@ const HELD_UP = 50;
 const READING = 20;
 
 /**
- * A time limit for somebody else. Timers run before input and output: after this process was busy for a while, replies that arrived in
- * time are not read yet. They are read first where the limit fires late.
+ * A time limit for a partner or for code of the host. Timers run before input and output: after this process was busy for a while,
+ * replies that arrived in time are not read yet. They are read first where the limit fires late.
  */
 export class TimeLimit {
   #timer: NodeJS.Timeout;
@@ -17,7 +17,7 @@ export class TimeLimit {
   /**
    * Starts it.
    *
-   * @param expire is called when the time is up, with whether this process held it up: then nobody else may have been late
+   * @param expire is called when the time is up, with whether this process held it up: then the reply may have been in time
    */
   constructor(
     ms: number,
@@ -61,7 +61,7 @@ export class TimeoutError extends Error {
 }
 
 /**
- * Calls a function of the host and answers its result.
+ * The result of a function of the host.
  *
  * @param ms how long to wait, in milliseconds. Late results and rejections are ignored
  * @throws {TimeoutError} when there is no answer in time

@@ -205,7 +205,7 @@ export interface ExhibitorOptionsFactory<T = Exhibitor> {
 }
 
 /**
- * Answers the options as they are. In a factory it makes unknown options compile errors, which TypeScript does not report for
+ * Returns the options as they are. In a factory it makes unknown options compile errors, which TypeScript does not report for
  * the result of a function.
  *
  * @example

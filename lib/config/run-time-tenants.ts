@@ -32,7 +32,7 @@ interface KnownTenant extends ReadTenant {
  */
 export class RunTimeTenants {
   readonly #known: ExpiringCache<KnownTenant>;
-  /** Answers that there is no such tenant, or that its options are wrong. */
+  /** Unknown keys, and tenants whose options are wrong. */
   readonly #refused: ExpiringCache<Refusal>;
   /** Calls of the source under way: one a key, for which all callers wait. */
   readonly #reads = new Map<string, Promise<Tenant>>();
@@ -74,7 +74,7 @@ export class RunTimeTenants {
     return now < freshUntil || (now < usableUntil && mustWait);
   }
 
-  /** Drops a tenant. A read that is under way answers its callers, and is not kept. */
+  /** Drops a tenant. What a read under way finds is for its callers, and is not kept. */
   forget(key: string): void {
     this.#known.delete(key);
     this.#refused.delete(key);

@@ -41,7 +41,7 @@ export interface TenantSource {
    * stands in a row that the tenant may write: with the client id of another customer it would get that customer's token.
    *
    * Functions in the options may be new ones at each call: the newest are called, and the tenant keeps its tokens. A new
-   * `http.dispatcher` function is called for a new dispatcher; answer the same function to keep the connections.
+   * `http.dispatcher` function is called for a new dispatcher; return the same function to keep the connections.
    */
   find(key: string): TenantOptions | undefined | Promise<TenantOptions | undefined>;
 }

@@ -61,7 +61,7 @@ export class TenantRegistry {
     return this.find(key);
   }
 
-  /** As {@link get}, but answers no promise where the tenant is known. @internal */
+  /** As {@link get}, but no promise where the tenant is known. @internal */
   find(key: string): Tenant | Promise<Tenant> {
     const tenant = this.#fixed.get(key);
     if (tenant !== undefined) {

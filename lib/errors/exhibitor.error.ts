@@ -51,7 +51,7 @@ export class ExhibitorError extends Error {
     this.code = code;
     for (const [field, value] of Object.entries(known)) {
       if (value !== undefined) {
-        // No log and no reply shows who failed.
+        // Logs and replies do not show `isOfHost`.
         Object.defineProperty(this, field, { value, enumerable: field !== 'isOfHost' });
       }
     }

@@ -5,8 +5,8 @@ import { LoginFailedError, type LoginFailureReason } from './login-failed.error.
 import { TokenRejectedError } from './token-rejected.error.js';
 
 /**
- * What is known of a failure that is of several callers. Each gets an error of its own, with the key of its own tenant. It is not the
- * first error that is kept: a stack takes 7 kB.
+ * A failure that several callers share. Each caller gets an error of its own, with the key of its own tenant. The first error itself is
+ * not kept: its stack takes 7 kB.
  */
 export interface Failure {
   readonly code: ExhibitorErrorCode;

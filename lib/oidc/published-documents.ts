@@ -15,7 +15,7 @@ const LAST_GOOD = 86_400_000;
 const MOST = 10_000;
 
 interface Published<T> {
-  /** What it is to the rests. */
+  /** Names it in the rests. */
   readonly subject: Subject;
   good?: { readonly value: T; readonly fetchedAt: number };
   /** Under way, for all callers. */

@@ -41,7 +41,7 @@ interface WriteOptions {
 @Injectable()
 export class SharedValues implements BeforeApplicationShutdown {
   readonly #store: SharedStore | undefined;
-  /** One that does not depend on the order of `secrets`: during a rotation processes have them in another one. */
+  /** The secret that names are made with. During a rotation processes have `secrets` in different orders, on which it does not depend. */
   readonly #naming: string;
   /** A warning was logged since the store answered last. */
   #wasWarned = false;
@@ -70,17 +70,17 @@ export class SharedValues implements BeforeApplicationShutdown {
     return createHmac('sha256', this.#naming).update(text).digest('base64url');
   }
 
-  /** The text of a name, `undefined` where it has none; `null` where there is no store or it is down. */
+  /** The text that is stored for a name, `undefined` where there is none; `null` where there is no store or it is down. */
   async read(kind: string, name: string): Promise<string | undefined | null> {
     return this.#attempt(kind, async (store) => {
       const found: unknown = await store.get(keyOf(kind, name));
-      // Clients of a store can be set to answer Buffers.
+      // Clients of a store can be set to return Buffers.
       const text = found instanceof Uint8Array ? Buffer.from(found).toString() : found;
       return typeof text === 'string' ? text : undefined;
     });
   }
 
-  /** Sets a text for `ttl` ms. Answers whether it was set; `null` where there is no store or it is down. */
+  /** Sets a text for `ttl` ms. Returns whether it was set; `null` where there is no store or it is down. */
   async write(
     kind: string,
     name: string,
@@ -103,7 +103,7 @@ export class SharedValues implements BeforeApplicationShutdown {
     const rules: WriteOptions = { evenAtRest: true, ...(time > 1 && { ifAbsent: true }) };
     const attempt = async (): Promise<boolean> =>
       (await this.write(kind, name, String(time), ttl, rules)) === true ||
-      // A store that is full answers false, too.
+      // A store that is full returns false, too.
       (time > 1 && typeof (await this.read(kind, name)) === 'string');
     if (!(await attempt())) {
       this.#waiting.set(name, attempt, { ttl });
@@ -147,7 +147,7 @@ export class SharedValues implements BeforeApplicationShutdown {
     }
   }
 
-  /** The answer of the store; `null` where there is no store, it failed, or it rests. */
+  /** The result of the store; `null` where there is no store, it failed, or it rests. */
   async #attempt<R>(
     kind: string,
     operation: (store: SharedStore) => Promise<R>,
@@ -159,12 +159,12 @@ export class SharedValues implements BeforeApplicationShutdown {
     }
     if (evenAtRest || this.rests.left(['store']) === 0) {
       try {
-        const answer = await withTimeout(MAX_WAIT, () => operation(store));
+        const result = await withTimeout(MAX_WAIT, () => operation(store));
         if (this.#wasWarned) {
           this.#wasWarned = false;
           this.log.info(STORE_ANSWERS_AGAIN);
         }
-        return answer;
+        return result;
       } catch (error) {
         this.rests.begin(['store']);
         this.#wasWarned = this.log.warn(storeDown(error), 'store') || this.#wasWarned;

@@ -1,5 +1,5 @@
 /**
- * Client authentication at the token endpoint: the secret of a client, which a function of the host may answer anew each time, and
+ * Client authentication at the token endpoint: the secret of a client, which a function of the host may return anew each time, and
  * how a request proves the client: a secret in the body or the header (RFC 6749 §2.3.1), or an assertion signed with a private key
  * (`private_key_jwt`, RFC 7523 §2.2 and §3).
  */

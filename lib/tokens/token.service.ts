@@ -157,9 +157,9 @@ export class TokenService {
         throw call.failure({ tenant: tenant.key });
       }
       const state = this.#stateOf(tenant);
-      // One whose time is up has not told its callers yet.
+      // A renewal whose time is up may still be there: its callers are told in a later turn.
       const joined = state.renewal?.call.isOver === true ? undefined : state.renewal;
-      // Published, where this call itself starts the renewal and no other process had the token.
+      // What is published where this call itself starts the renewal and no other process had the token.
       const outcome = state.rejected === undefined ? 'fetched' : 'forced';
       const { result, call: own } = joined ?? this.#renew(tenant, state, call.remaining());
       const token = await call.race(result, own);

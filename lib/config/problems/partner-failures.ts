@@ -3,7 +3,7 @@ import type { Clock } from '../../call/clock.js';
 /** Time in ms in which the failures after the first one become one line. */
 const MINUTE = 60_000;
 
-/** Minutes that are counted at once. Beyond, each failure is as a first one. */
+/** Minutes that are counted at once. Beyond, each failure is logged at once. */
 const MOST = 10_000;
 
 interface Minute {
@@ -25,7 +25,7 @@ export class PartnerFailures {
   ) {}
 
   /**
-   * Answers whether this failure is the first of a minute; counts it otherwise.
+   * Returns whether this failure is the first of a minute; counts it otherwise.
    *
    * @param about `lookup of acme`
    * @param how `status 503`, from a fixed set

@@ -179,7 +179,7 @@ export class ProblemLog implements OnApplicationShutdown {
     }
   }
 
-  /** Answers whether the line was logged. */
+  /** Returns whether the line was logged. */
   warn(line: string, cause: string): boolean {
     const isDue = this.#isDue(cause);
     if (isDue) {

@@ -35,7 +35,7 @@ export class Circuit {
     this.rests.end(this.#subject);
   }
 
-  /** A request ended without a reply. Answers whether that opened the circuit. */
+  /** A request ended without a reply. Returns whether that opened the circuit. */
   unanswered(sentAt: number, now: number): boolean {
     if (sentAt < this.#countsFrom) {
       return false;

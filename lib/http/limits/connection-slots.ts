@@ -24,7 +24,7 @@ export interface ConnectionUser {
  */
 export class ConnectionSlots {
   #active = 0;
-  /** Of each tenant that has one. */
+  /** Connections of each tenant that has one. */
   readonly #held = new Map<string | undefined, number>();
   /** Waiting requests. The first user that may have a slot is the next; then it is the last. */
   readonly #queues = new Map<ConnectionUser, Set<() => void>>();
@@ -69,7 +69,7 @@ export class ConnectionSlots {
 
   /** Gives what is free to those that wait, in turn. */
   #serve(): void {
-    // One that is set again stands last, and is reached again.
+    // A user that is set again stands last, and this loop reaches it again.
     for (const [user, queue] of this.#queues) {
       if (this.#active >= this.slots) {
         return;

@@ -61,9 +61,9 @@ export class AxiosClient {
   }
 
   /**
-   * Answers the outcome of a request; never rejects. An interceptor may never end: then the end of the call is the outcome.
+   * The outcome of a request; never rejects. An interceptor may never end: then the end of the call is the outcome.
    *
-   * A request passes axios also where there are no interceptors, so that there is one way. The outcome does not: what axios answers
+   * A request passes axios also where there are no interceptors, so that there is one way. The outcome does not: what axios returns
    * or throws may be of an interceptor, and tells only whether one failed.
    */
   send(request: OwnRequest, call: Call): Promise<Outcome> {

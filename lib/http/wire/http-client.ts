@@ -28,7 +28,7 @@ export interface OutgoingRequest {
 /** A request under way. */
 interface SentRequest {
   readonly call: Call;
-  /** The part of the call that the request is. */
+  /** The part of the call that this request takes. */
   readonly attempt: Call;
   /** {@link Clock.now} */
   readonly sentAt: number;
@@ -51,7 +51,7 @@ export class HttpClient {
   }
 
   /**
-   * Answers the outcome of a request; never rejects. Counts the request in {@link Call.sent}, unless the call is over.
+   * The outcome of a request; never rejects. Counts the request in {@link Call.sent}, unless the call is over.
    *
    * undici does not see an abort while it waits for a connection: the first of reply, time limit and end of the call is the
    * outcome, and what comes later is ignored.

@@ -19,7 +19,7 @@ const CONNECT_ERROR = 'undici:client:connectError';
  * reset before TLS is done from that of a kept-alive connection, and a proxy from what is behind it.
  */
 export class NetworkErrors {
-  /** Host to which there was no connection, by the error. That of a proxy comes again for the connection through it. */
+  /** Host to which there was no connection, by the error. The error of a proxy is published again for the connection through it. */
   readonly #unconnected = new WeakMap<object, string>();
   /** Tells the connections of our requests from those of the host, whose clients may be the same. */
   readonly #ours = new AsyncLocalStorage<true>();
