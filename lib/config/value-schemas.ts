@@ -93,7 +93,7 @@ function hasNoCredentials(value: string): boolean {
 }
 
 /** An https URL (http for loopback hosts) without credentials and fragment. */
-export const secureUrl = v.pipe(
+const secureUrl = v.pipe(
   v.string('must be a string'),
   v.check((value) => parseUrl(value) !== undefined, 'must be an absolute URL'),
   v.check(isSecureOrLoopback, 'must be https (http only for localhost, *.localhost, 127.0.0.0/8 and [::1])'),

@@ -6,7 +6,7 @@ import { digestOf } from '../model/digest.js';
 import { isRecord } from '../model/json-values.js';
 import type { SharedStore } from '../model/shared-store.interface.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../config/check-options.js';
-import { STORE_ANSWERS_AGAIN, storeDown, unwrittenLogouts } from '../config/problems/host-problems.js';
+import { storeDown } from '../config/problems/host-problems.js';
 import { ProblemLog } from '../config/problems/problem-log.service.js';
 import { Clock } from '../call/clock.js';
 import { withTimeout } from '../call/time-limit.js';
@@ -107,7 +107,10 @@ export class SharedValues implements BeforeApplicationShutdown {
       (time > 1 && typeof (await this.read(kind, name)) === 'string');
     if (!(await attempt())) {
       this.#waiting.set(name, attempt, { ttl });
-      this.log.warn(unwrittenLogouts(this.#waiting.size), 'unwritten logouts');
+      const line =
+        `${this.#waiting.size} logout(s) could not be written to the shared store; they are tried once more after a second, and at ` +
+        'close. Until then other processes accept these identities';
+      this.log.warn(line, 'unwritten logouts');
       void this.#writeAgain(name, attempt);
     }
   }
@@ -162,7 +165,7 @@ export class SharedValues implements BeforeApplicationShutdown {
         const result = await withTimeout(MAX_WAIT, () => operation(store));
         if (this.#wasWarned) {
           this.#wasWarned = false;
-          this.log.info(STORE_ANSWERS_AGAIN);
+          this.log.info('the shared store answers again');
         }
         return result;
       } catch (error) {

@@ -131,11 +131,17 @@ export function readApiClient(tenant: Tenant, call: Call, log: ProblemLog): Prom
   return withSecret(client, clientSecret, API_SECRET, tenant, call, log);
 }
 
-/** The client with its secret of now, where it has one. Errors as {@link readSecret}. */
+/**
+ * The client with its secret of now, where it has one: a function of the host is called each time, within the deadline, and reported to
+ * the operator where it fails.
+ *
+ * @throws {ExhibitorError} `code` of the option where the function fails, with its error as `cause`, or returns no secret;
+ * `deadline_exceeded`
+ */
 export async function withSecret(
   client: OAuthClient,
   source: SecretSource | undefined,
-  option: SecretOption,
+  { name, code }: SecretOption,
   tenant: Tenant,
   call: Call,
   log: ProblemLog,
@@ -143,7 +149,29 @@ export async function withSecret(
   if (typeof client.auth === 'object' || source === undefined) {
     return client;
   }
-  return { ...client, secret: await readSecret(source, option, tenant, call, log) };
+  if (typeof source === 'string') {
+    return { ...client, secret: source };
+  }
+  // Without the name of the option: visitors see this message.
+  const message = 'the secret of the client is not available';
+  let secret: unknown;
+  try {
+    secret = await call.race(Promise.resolve(source()));
+  } catch (error) {
+    if (call.isOver) {
+      throw call.failure({ tenant: tenant.key, attempts: 0 });
+    }
+    throw log.hostError({ tenant, option: name }, error, code, message, { attempts: 0 });
+  }
+  if (typeof secret === 'string' && secret !== '') {
+    return { ...client, secret };
+  }
+  log.report(tenant, {
+    cause: `${name} of no text`,
+    options: [name],
+    message: 'the function returned no secret',
+  });
+  throw new ExhibitorError(code, message, { tenant: tenant.key, attempts: 0 });
 }
 
 /** True for the words by which a provider refuses a secret. That of Keycloak is `unauthorized_client`. */
@@ -165,44 +193,4 @@ export async function newerClient(
   }
   const newest = await read();
   return newest.secret === client.secret ? undefined : newest;
-}
-
-/**
- * The secret of a client; a function of the host is called each time, within the deadline. A function that fails is reported
- * to the operator.
- *
- * @throws {ExhibitorError} `code` of the option where the function fails or returns no secret, with its error as `cause`;
- * `deadline_exceeded`
- */
-async function readSecret(
-  source: SecretSource,
-  { name, code }: SecretOption,
-  tenant: Tenant,
-  call: Call,
-  log: ProblemLog,
-): Promise<string> {
-  if (typeof source === 'string') {
-    return source;
-  }
-  // Without the name of the option: visitors see this message.
-  const message = 'the secret of the client is not available';
-  const place = { tenant, option: name };
-  let secret: unknown;
-  try {
-    secret = await call.race(Promise.resolve(source()));
-  } catch (error) {
-    if (call.isOver) {
-      throw call.failure({ tenant: tenant.key, attempts: 0 });
-    }
-    throw log.hostError(place, error, code, message, { attempts: 0 });
-  }
-  if (typeof secret === 'string' && secret !== '') {
-    return secret;
-  }
-  log.report(tenant, {
-    cause: `${name} of no text`,
-    options: [name],
-    message: 'the function returned no secret',
-  });
-  throw new ExhibitorError(code, message, { tenant: tenant.key, attempts: 0 });
 }

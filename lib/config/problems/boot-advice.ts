@@ -21,7 +21,7 @@ export function bootAdvice({ settings, tenants, pathOf }: CheckedOptions): strin
 }
 
 /** On the value of an option that is a secret. */
-export function secretAdvice(path: string, secret: unknown): string[] {
+function secretAdvice(path: string, secret: unknown): string[] {
   // Docker and Kubernetes keep the quotes of an env file.
   if (typeof secret !== 'string' || !/^\s|\s$|^(["'`]).*\1$/s.test(secret)) {
     return [];

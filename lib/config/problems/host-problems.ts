@@ -75,8 +75,6 @@ export function storeDown(error: unknown): string {
   return `the shared store does not answer (${reasonOf(error)}); continuing without it\n${stackText(error)}`;
 }
 
-export const STORE_ANSWERS_AGAIN = 'the shared store answers again';
-
 /** `ECONNREFUSED 127.0.0.1:6379`, else the name of the error. Its message is not shown: it may contain the password. */
 function reasonOf(error: unknown): string {
   // The connection error is the cause of what a client throws. Node tries all addresses of a name.
@@ -90,14 +88,6 @@ function reasonOf(error: unknown): string {
     );
   }
   return untrustedText(textIn(error, 'name')) || 'unknown error';
-}
-
-/** The `store` did not take a logout. */
-export function unwrittenLogouts(count: number): string {
-  return (
-    `${count} logout(s) could not be written to the shared store; they are tried once more after a second, and at close. Until then ` +
-    'other processes accept these identities'
-  );
 }
 
 /**
