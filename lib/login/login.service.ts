@@ -114,7 +114,7 @@ export class LoginService {
     const authorizeUrl = await this.calls.within(tenant.http.deadline, (call) =>
       this.provider.urlOf(tenant, 'authorize', call),
     );
-    const request = await this.started.begin(http, tenant, {
+    const request = await this.started.begin(http, tenant, login, {
       eventId,
       returnTo: safeReturnTo(target.returnTo),
       maxAge: ages.length === 0 ? undefined : Math.min(...ages),

@@ -4,7 +4,7 @@ import { isSecure, OwnCookies, type CookieAttributes, type OwnCookie } from '../
 import type { HttpContext } from '../browser/http-context.js';
 import type { ExhibitorSettings } from '../config/exhibitor-settings.js';
 import type { ProblemLog } from '../config/problems/problem-log.service.js';
-import { browserLoginOf, isHybrid, type BrowserLogin, type Tenant } from '../config/tenant.js';
+import { isHybrid, type BrowserLogin, type Tenant } from '../config/tenant.js';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { digestOf, shortDigestOf } from '../model/digest.js';
 import type { Sealer } from '../store/sealer.service.js';
@@ -95,10 +95,10 @@ export class StartedLogins {
   async begin(
     http: HttpContext,
     tenant: Tenant,
+    client: BrowserLogin,
     start: Pick<SealedLogin, 'eventId' | 'returnTo' | 'maxAge' | 'led' | 'former' | 'startedAt'>,
   ): Promise<LoginRequest> {
     const proof = createProof();
-    const client = browserLoginOf(tenant);
     const login: SealedLogin = {
       ...start,
       tenant: tenant.key,
