@@ -1,7 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
 import type { HttpContext } from '../browser/http-context.js';
-import { CHECKED_OPTIONS, type CheckedOptions } from '../config/check-options.js';
-import { TenantRegistry } from '../config/tenant-registry.service.js';
 import { HTTP_STATUS_BY_CODE, isErrorCode, type ExhibitorErrorCode } from '../errors/error-codes.js';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
@@ -32,17 +30,11 @@ interface RequestPair {
 /** What the handlers of the routes of the module answer. */
 @Injectable()
 export class RouteReplies {
-  readonly #labelOf: ((exhibitor: unknown) => unknown) | undefined;
-
   constructor(
-    @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
     @Inject(ExhibitorGuardServices) private readonly services: ExhibitorGuardServices,
     @Inject(ExhibitorSelection) private readonly selection: ExhibitorSelection<unknown>,
-    @Inject(TenantRegistry) private readonly tenants: TenantRegistry,
     @Inject(Clock) private readonly clock: Clock,
-  ) {
-    this.#labelOf = settings.exhibitorLabel;
-  }
+  ) {}
 
   async loggedIn(pair: RequestPair, { tenant, returnTo }: ExhibitorIdentity): Promise<void> {
     const http = this.#httpOf(pair);
@@ -51,10 +43,10 @@ export class RouteReplies {
 
   async loggedOut(pair: RequestPair): Promise<void> {
     const http = this.#httpOf(pair);
-    const { pages } = this.services;
+    const { pages, tenants } = this.services;
     const returnTo = returnToOf(fieldOf(http, 'returnTo') ?? textOf(pair.request.query['returnTo']));
     // Whose user it was is not known any more; what a proxy removes is mostly the same for all tenants.
-    const routes = await pages.routesFor(this.tenants.onlyKey ?? this.tenants.fixed[0]?.key);
+    const routes = await pages.routesFor(tenants.onlyKey ?? tenants.fixed[0]?.key);
     http.redirect(returnTo ?? routes?.afterLogout ?? pages.addresses.after('logout'), 303);
   }
 
@@ -76,7 +68,7 @@ export class RouteReplies {
     const login = await this.services.login.started.open(textOf(query['login']) ?? '');
     if (login !== undefined && (await this.#isOver(http, login))) {
       // So that a page which refuses this identity does not lead here again and again.
-      this.services.led.set(http, this.tenants.peek(login.tenant)?.login?.redirectUri ?? '');
+      this.services.led.set(http, this.services.tenants.peek(login.tenant)?.login?.redirectUri ?? '');
       return this.#goOn(http, login.tenant, login.returnTo);
     }
     const place = { tenant: login?.tenant, eventId: login?.eventId, returnTo: login?.returnTo };
@@ -131,7 +123,7 @@ export class RouteReplies {
       if (identity?.loggedInAt === undefined || former.some(({ id }) => id === identity.id)) {
         return false;
       }
-      const tolerance = (this.tenants.peek(key)?.login?.clockTolerance ?? 0) * 1000;
+      const tolerance = (this.services.tenants.peek(key)?.login?.clockTolerance ?? 0) * 1000;
       return identity.loggedInAt >= startedAt - tolerance;
     } catch (error) {
       // A store or a tenant source that fails, a bearer token that is refused: the page says what is to be said.
@@ -145,7 +137,7 @@ export class RouteReplies {
   /** A function of the host that fails must not keep people from choosing. */
   #label(exhibitor: unknown): string | undefined {
     try {
-      const label = this.#labelOf?.(exhibitor);
+      const label = this.services.settings().exhibitorLabel?.(exhibitor);
       return isLabel(label) ? label : defaultLabel(exhibitor);
     } catch (error) {
       this.services.log.hostError({ option: 'exhibitorLabel' }, error, 'configuration_invalid', 'failed');

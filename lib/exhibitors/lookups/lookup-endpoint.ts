@@ -41,9 +41,9 @@ export class LookupEndpoint {
    */
   async find(subject: LookupSubject, call: Call): Promise<LookupAnswer> {
     const tenant = subject.tenant.key;
-    const body = await this.fetch(subject, '', call);
+    const body = await this.#fetch(subject, '', call);
     const rows = isPartOfLookup(body)
-      ? await readLookupPages(body, tenant, call, (query) => this.fetch(subject, query, call))
+      ? await readLookupPages(body, tenant, call, (query) => this.#fetch(subject, query, call))
       : parseLookup(body, tenant, this.schema === undefined ? this.idOf : undefined);
     const bytes = Buffer.byteLength(JSON.stringify(rows));
     const isOne = isRecord(body) && rows[0] === body;
@@ -57,7 +57,7 @@ export class LookupEndpoint {
   }
 
   /** The body of a reply; `undefined` where there is none. */
-  private async fetch(
+  async #fetch(
     { tenant, eventId, contactEmail }: LookupSubject,
     query: string,
     call: Call,
