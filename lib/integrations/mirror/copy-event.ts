@@ -100,6 +100,9 @@ export async function copyEvent<T = Exhibitor>(
   if (!Number.isInteger(size) || size < 1 || size > LARGEST_BATCH) {
     throw new ExhibitorError('invalid_argument', `batch must be a whole number from 1 to ${LARGEST_BATCH}`);
   }
+  if (typeof maxRemovals !== 'function') {
+    checkRemovals(maxRemovals ?? 0);
+  }
   const generation = await target.begin(scope);
   /** Digests of the rows of the mirror, by id. */
   const known = new Map<string, string>();
@@ -142,7 +145,12 @@ export async function copyEvent<T = Exhibitor>(
 }
 
 function mostRemovals(given: MirrorOptions['maxRemovals'], known: number): number {
-  const most = typeof given === 'function' ? given(known) : (given ?? Math.max(10, Math.floor(known / 10)));
+  return typeof given === 'function'
+    ? checkRemovals(given(known))
+    : (given ?? Math.max(10, Math.floor(known / 10)));
+}
+
+function checkRemovals(most: number): number {
   if (!(most >= 0)) {
     throw new ExhibitorError('invalid_argument', 'maxRemovals must be a number from 0');
   }
