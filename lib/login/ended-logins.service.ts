@@ -88,7 +88,7 @@ export class EndedLogins implements OnModuleInit, OnApplicationShutdown {
 
   /** Ends the logins that a logout names, unless a later one is recorded. Returns false where there is a store that did not take it. */
   async endBefore(logout: UserLogout): Promise<boolean> {
-    const taken = await Promise.all(namesOfLogout(logout).map((name) => this.#endBefore(name, logout.at)));
+    const taken = await Promise.all(namesOfLogout(logout).map((name) => this.#record(name, logout.at)));
     return !taken.includes(false);
   }
 
@@ -125,7 +125,10 @@ export class EndedLogins implements OnModuleInit, OnApplicationShutdown {
     return this.#settings.logoutCheck.provider ? [own, ...namesOfUser(login, currentRegistration)] : [own];
   }
 
-  /** Without a store also in the other registrations of this process that open the same cookies. Of two values `choose` takes one, for the longer of their times. */
+  /**
+   * Without a store also in the other registrations of this process that open the same cookies. Of two values for a name `choose` takes one,
+   * which is kept for the longer of their times.
+   */
   #remember(name: string, at: number, ttl: number, choose: typeof Math.max): void {
     const { store, secrets } = this.#settings;
     for (const one of new Set([this, ...(store === undefined ? registered : [])])) {
@@ -136,8 +139,8 @@ export class EndedLogins implements OnModuleInit, OnApplicationShutdown {
     }
   }
 
-  /** Ends the logins of this name that began at `at` or before. */
-  async #endBefore(name: string, at: number): Promise<boolean> {
+  /** Ends the logins of this name that began at this time or before, in ms since 1970. Returns as {@link endBefore}. */
+  async #record(name: string, at: number): Promise<boolean> {
     // No login that began before the logout lives longer.
     const ttl = this.#settings.cookies.absoluteTtl + CLOCK_MARGIN;
     // Valid here before the store is asked, which may be slow.
@@ -154,7 +157,7 @@ export class EndedLogins implements OnModuleInit, OnApplicationShutdown {
     return (await this.values.write(KIND, name, latest, ttl)) === true;
   }
 
-  /** @param loginKey of the login among those that have not ended */
+  /** @param loginKey what the login is called among those that have not ended */
   async #isEndedInStore(loginKey: string, names: readonly EndedName[]): Promise<boolean> {
     const askedAt = this.clock.now();
     const answers = await Promise.all(names.map(async (one) => ({ one, stored: await this.#read(one) })));
@@ -164,6 +167,7 @@ export class EndedLogins implements OnModuleInit, OnApplicationShutdown {
       this.#notEnded.set(loginKey, true, { ttl });
     }
     const [own] = answers;
+    // A new login has replaced it, in another process: for `endsSoon`.
     if (!isEnded && typeof own?.stored === 'number') {
       this.#remember(own.one.name, own.stored, CLOCK_MARGIN, Math.min);
     }
