@@ -46,6 +46,13 @@ export interface PageView {
   form?: PageForm;
 }
 
+/** What a person is refused for. */
+export interface Refused {
+  status: number;
+  code: ExhibitorErrorCode;
+  reason?: LoginFailureReason | undefined;
+}
+
 type Words = readonly [title: string, text: string];
 
 const AGAIN = 'Please try again in a moment.';
@@ -132,15 +139,12 @@ const OF_ACCOUNT: readonly string[] = [
 ];
 
 /** Whether another account may do what this one may not. */
-export function isOfAccount({ code, reason = code }: Pick<PageView, 'code'> & { reason?: string }): boolean {
-  return OF_ACCOUNT.includes(reason);
+export function isOfAccount({ code, reason }: Refused): boolean {
+  return OF_ACCOUNT.includes(reason ?? code);
 }
 
 /** Heading and sentence of a refusal. What code of the host refused is told by its status. */
-export function wordsFor({ status, code, reason }: Pick<PageView, 'status' | 'code' | 'reason'>): {
-  title: string;
-  text: string;
-} {
+export function wordsFor({ status, code, reason }: Refused): Pick<PageView, 'title' | 'text'> {
   const ofCode = (reason && BY_REASON[reason]) ?? BY_CODE[code];
   const known = HTTP_STATUS_BY_CODE[code] === status ? ofCode : undefined;
   const fallback = status >= 500 ? OF_HOST : (BY_CODE.invalid_argument ?? OF_HOST);

@@ -6,13 +6,10 @@ import { ProblemLog } from '../config/problems/problem-log.service.js';
 import { TenantRegistry } from '../config/tenant-registry.service.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { htmlPage, pagePolicy } from './html-page.js';
-import { isOfAccount, wordsFor, type PageView } from './page-view.js';
+import { isOfAccount, wordsFor, type PageView, type Refused } from './page-view.js';
 import type { Place } from './refusals.js';
 import { addressOf, RouteAddresses, type OwnRoutes } from './route-addresses.js';
 import { ROUTE_SETTINGS, type RouteSettings } from './route-settings.js';
-
-/** What a person is refused for. */
-export type Refused = Pick<PageView, 'status' | 'code' | 'reason'>;
 
 /** The pages of an application whose routes are those of the module. */
 @Injectable()
@@ -78,7 +75,8 @@ export class Pages {
     return this.showRefusal(http, { status, code, reason }, { tenant, ...place });
   }
 
-  async showRefusal(http: HttpContext, { status, code, reason }: Refused, place: Place): Promise<void> {
+  async showRefusal(http: HttpContext, refused: Refused, place: Place): Promise<void> {
+    const { status, code, reason } = refused;
     const found = http.request.exhibitorContext;
     const routes = await this.routesFor(place.tenant ?? found?.tenant);
     const { eventId = found?.eventId } = place;
@@ -90,10 +88,10 @@ export class Pages {
       status,
       code,
       ...(reason !== undefined && { reason }),
-      ...wordsFor({ status, code, ...(reason && { reason }) }),
+      ...wordsFor(refused),
       ...(routes !== undefined && { loginUrl: login() }),
       ...(routes !== undefined &&
-        isOfAccount({ code, reason }) && {
+        isOfAccount(refused) && {
           accountUrl: login('login'),
           logout: { action: routes.urlOf('logout'), fields: {} },
         }),

@@ -12,8 +12,7 @@ import { Clock } from '../call/clock.js';
 import { fieldOf, returnToOf, textOf } from './request-fields.js';
 import { ExhibitorSelection } from './exhibitor-selection.service.js';
 import { ExhibitorGuardServices } from './guard-services.js';
-import { isReason, wordsFor } from './page-view.js';
-import type { Refused } from './pages.service.js';
+import { isReason, wordsFor, type Refused } from './page-view.js';
 import { toHttpException } from './to-http-exception.js';
 
 /** Age up to which a started login leads back from the page of its failure, in ms. */
@@ -161,12 +160,13 @@ function refusedFor(given: string | undefined, reason: string | undefined): Refu
   const code: ExhibitorErrorCode = given !== undefined && isErrorCode(given) ? given : 'login_failed';
   const status = HTTP_STATUS_BY_CODE[code];
   const hasReason = code === 'login_failed' && reason !== undefined && isReason(reason);
-  return { status, code, ...(hasReason && { reason }) };
+  return { status, code, reason: hasReason ? reason : undefined };
 }
 
 /** The body for a script: that of the error itself. */
-function bodyFor({ status, code, reason }: Refused): string | object {
-  const { title } = wordsFor({ status, code, ...(reason && { reason }) });
+function bodyFor(refused: Refused): string | object {
+  const { code, reason } = refused;
+  const { title } = wordsFor(refused);
   const error = reason === undefined ? new ExhibitorError(code, title) : new LoginFailedError(reason, title);
   return toHttpException(error).getResponse();
 }
