@@ -56,6 +56,7 @@ function isDay(text: string): boolean {
   return !Number.isNaN(date.getTime()) && date.toJSON().startsWith(text);
 }
 
+/** What these values look like, such as all records that were read. */
 export function shapeOf(values: readonly unknown[]): Shape {
   const texts = values.filter((value) => typeof value === 'string');
   const lists = values.filter((value) => Array.isArray(value));
