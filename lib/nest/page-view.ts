@@ -47,9 +47,8 @@ export interface PageView {
 }
 
 /** What a person is refused for. */
-export interface Refused {
-  status: number;
-  code: ExhibitorErrorCode;
+export interface Refused extends Pick<PageView, 'status' | 'code'> {
+  /** With `login_failed`, where it is known. */
   reason?: LoginFailureReason | undefined;
 }
 
