@@ -1,6 +1,6 @@
 /**
  * The mistakes of onboarding, each with the line that names it. Of the fourteen, 11 (a `redirectUri` that no route serves) is in
- * `login/login-routes.spec.ts`, 13 (a guard without the module) and 14 (a decorator without a guard) in `guards/host-code.spec.ts`.
+ * `nest/login-routes.spec.ts`, 13 (a guard without the module) and 14 (a decorator without a guard) in `nest/host-code.spec.ts`.
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { NestFactory } from '@nestjs/core';

@@ -1,6 +1,7 @@
 /**
  * Whatever a visitor is refused in general words, an operator reads with its cause. The reasons of tokens are in
- * `login/conformance.spec.ts`, those of logout tokens in `login/back-channel.spec.ts`, and code of the host in `host-code.spec.ts`.
+ * `login/conformance.spec.ts`, those of addresses in `login/verified-email.spec.ts`, those of logout tokens in
+ * `login/back-channel.spec.ts`, and code of the host in `host-code.spec.ts`.
  */
 import { describe, expect, it } from '@jest/globals';
 import {
