@@ -183,7 +183,8 @@ function validate(schema: StandardSchemaV1, row: unknown, index: number, origin:
   const fail = (thrown: unknown): never => {
     const { log, tenant } = origin;
     const message = problemAt('made exhibitorSchema throw', [index], origin);
-    throw log.hostError({ option: 'exhibitorSchema' }, thrown, 'malformed_response', message, { tenant });
+    const place = { option: 'exhibitorSchema', key: tenant };
+    throw log.hostError(place, thrown, { code: 'malformed_response', message });
   };
   let result;
   try {

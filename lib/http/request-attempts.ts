@@ -207,7 +207,7 @@ export class RequestAttempts {
     };
     if (outcome.kind === 'failed' && outcome.cause === 'interceptor') {
       const { thrown, passedOn: cause } = outcome;
-      return log.hostError({ option: 'axios' }, thrown, code, message, { ...details, cause });
+      return log.hostError({ option: 'axios' }, thrown, { code, message, cause, ...details });
     }
     const { operation, url } = this.request;
     const problem = failedRequest(tenant, { operation, url, ...outcome, code, message });

@@ -83,8 +83,7 @@ export class Transport implements OnModuleDestroy, OnApplicationShutdown {
     try {
       created = factory(undici);
     } catch (error) {
-      const message = `${option} failed`;
-      throw this.log.hostError({ option }, error, 'configuration_invalid', message, { tenant });
+      throw this.log.hostError({ option, key: tenant }, error);
     }
     if (typeof created?.dispatch === 'function') {
       return created;

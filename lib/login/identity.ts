@@ -149,7 +149,8 @@ export async function authorizedIdentity(
       throw error;
     }
     const place = { tenant, option: 'login.authorize' };
-    throw log.hostError(place, error, 'service_unavailable', "the host's authorize function failed");
+    const message = "the host's authorize function failed";
+    throw log.hostError(place, error, { code: 'service_unavailable', message });
   }
   const { claims } = identity;
   const keep = login?.keepClaims;

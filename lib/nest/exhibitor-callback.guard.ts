@@ -66,8 +66,7 @@ export class ExhibitorCallbackGuard extends RouteGuard {
 
   /** Logs what a step of the host has thrown, as Nest would, which sees no error here. */
   #logged(thrown: unknown): ExhibitorError {
-    const option = this.constructor.name;
-    return this[SERVICES].log.hostError({ option }, thrown, 'configuration_invalid', `${option} failed`);
+    return this[SERVICES].log.hostError({ option: this.constructor.name }, thrown);
   }
 
   /** To the page `failed` of `routes`; a GET also brings the cookies that a form from another site lacks. */
@@ -106,7 +105,8 @@ export class ExhibitorCallbackGuard extends RouteGuard {
         callPassport(http, 'logOut', '').catch(() => undefined),
       );
       const option = `${this.constructor.name}.onLoggedIn`;
-      throw log.hostError({ option }, error, 'service_unavailable', `${option} failed`, { tenant });
+      const place = { option, key: tenant };
+      throw log.hostError(place, error, { code: 'service_unavailable', message: `${option} failed` });
     }
     return { identity, tenant, eventId: identity.eventId };
   }

@@ -134,9 +134,7 @@ export class ExhibitorGuardServices {
     const asked = async (): Promise<unknown> => this.#settings[option]?.(request, context);
     const returned = await asked().catch((error: unknown) => {
       // It may throw one of ours, such as `unknown_tenant`.
-      throw isExhibitorError(error)
-        ? error
-        : this.log.hostError({ option }, error, 'configuration_invalid', `${option} failed`);
+      throw isExhibitorError(error) ? error : this.log.hostError({ option }, error);
     });
     if (returned === undefined || returned === null || typeof returned === 'string') {
       return returned ?? undefined;

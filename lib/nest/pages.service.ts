@@ -153,7 +153,7 @@ export class Pages {
       }
       throw new TypeError(`routes.render returned no HTML, but ${html === null ? 'null' : typeof html}`);
     } catch (error) {
-      this.log.hostError({ option: 'routes.render' }, error, 'configuration_invalid', 'routes.render failed');
+      this.log.hostError({ option: 'routes.render' }, error);
       return undefined;
     }
   }

@@ -139,7 +139,7 @@ export class RouteReplies {
       const label = this.services.settings().exhibitorLabel?.(exhibitor);
       return isLabel(label) ? label : defaultLabel(exhibitor);
     } catch (error) {
-      this.services.log.hostError({ option: 'exhibitorLabel' }, error, 'configuration_invalid', 'failed');
+      this.services.log.hostError({ option: 'exhibitorLabel' }, error);
       return defaultLabel(exhibitor);
     }
   }

@@ -102,15 +102,7 @@ export class OpenIdProvider {
     try {
       return isAllowedUrl(url, key, this.#allowedOrigins);
     } catch (error) {
-      const place = { option: 'allowedOrigins' };
-      const details = { tenant: key };
-      throw this.log.hostError(
-        place,
-        Object(error).cause,
-        'configuration_invalid',
-        'allowedOrigins failed',
-        details,
-      );
+      throw this.log.hostError({ option: 'allowedOrigins', key }, Object(error).cause);
     }
   }
 

@@ -161,7 +161,7 @@ export async function withSecret(
     if (call.isOver) {
       throw call.failure({ tenant: tenant.key, attempts: 0 });
     }
-    throw log.hostError({ tenant, option: name }, error, code, message, { attempts: 0 });
+    throw log.hostError({ tenant, option: name }, error, { code, message, attempts: 0 });
   }
   if (typeof secret === 'string' && secret !== '') {
     return { ...client, secret };

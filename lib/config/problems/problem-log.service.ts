@@ -29,6 +29,12 @@ interface ReportedTenant {
   readonly stateKey: { readonly id: number };
 }
 
+interface HostFunction {
+  readonly option: string;
+  readonly tenant?: ReportedTenant | undefined;
+  readonly key?: string | undefined;
+}
+
 /**
  * Tells the operator in the log, through Nest's `Logger`, which option to look at: one line a minute for each cause. Visitors get a
  * general message. A tenant whose options changed is reported at once, since the mistake may be another one.
@@ -123,15 +129,13 @@ export class ProblemLog implements OnApplicationShutdown {
    * Logs what a function of the host threw, with its stack, and returns the error of the call. Once a minute for each function, name
    * and first frame.
    *
-   * @param option path of the option: below `tenant`, where it is one of a tenant
-   * @param details a `cause` there takes the place of what was thrown
+   * @param place `option` is the path of the option: below `tenant`, where it is one of a tenant. `key` is the tenant of the error
+   * @param failure default: a {@link ConfigurationError} for the option. A `cause` there takes the place of what was thrown
    */
   hostError(
-    { option, tenant }: { option: string; tenant?: ReportedTenant | undefined },
+    { option, tenant, key = tenant?.key }: HostFunction,
     thrown: unknown,
-    code: ExhibitorErrorCode,
-    message: string,
-    details: ExhibitorErrorDetails = {},
+    failure?: ExhibitorErrorDetails & { code: ExhibitorErrorCode; message: string },
   ): ExhibitorError {
     const problem = {
       cause: `${option} ${firstFrame(thrown)}`,
@@ -144,16 +148,11 @@ export class ProblemLog implements OnApplicationShutdown {
     } else {
       this.report(tenant, problem);
     }
-    if (code === 'configuration_invalid') {
-      const problems = [{ path: option, expected: 'threw an error' }];
-      return new ConfigurationError(problems, details.tenant ?? tenant?.key, thrown ?? null);
+    if (failure === undefined) {
+      return new ConfigurationError([{ path: option, expected: 'threw an error' }], key, thrown ?? null);
     }
-    return new ExhibitorError(code, message, {
-      tenant: tenant?.key,
-      cause: thrown,
-      ...details,
-      isOfHost: true,
-    });
+    const { code, message, ...details } = failure;
+    return new ExhibitorError(code, message, { tenant: key, cause: thrown, ...details, isOfHost: true });
   }
 
   /**

@@ -67,7 +67,7 @@ export class ExhibitorLookups {
       try {
         return idOf(record);
       } catch (error) {
-        throw log.hostError({ option: 'exhibitorId' }, error, 'configuration_invalid', 'exhibitorId failed');
+        throw log.hostError({ option: 'exhibitorId' }, error);
       }
     };
   }
