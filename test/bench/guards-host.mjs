@@ -54,7 +54,9 @@ class BenchController {
   async login(request, response) {
     const identity = identityOf(request.query.user);
     if (peer === undefined) {
-      const sealed = await app.get(Sealer, { strict: false }).seal('identity', { identity }, DAY);
+      const sealed = await app
+        .get(Sealer, { strict: false })
+        .seal('identity', { identity, endsAt: Date.now() + DAY }, DAY);
       response.header('set-cookie', `exhibitor-identity=${sealed}`);
     } else {
       await peer.login(request, response, identity);
