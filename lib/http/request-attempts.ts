@@ -165,16 +165,19 @@ export class RequestAttempts {
     const partner = outcome.kind === 'failed' ? outcome.partner : undefined;
     const isUnanswered = partner === 'unreached' || (partner === 'silent' && operation !== 'code');
     const now = clock.now();
-    const line = `${operation} of ${untrustedText(this.tenant.key)}: the circuit is`;
+    const tell = (state: string): string =>
+      `${operation} of ${untrustedText(this.tenant.key)}: the circuit is ${state}`;
     if (status !== undefined) {
       circuit.replied(now);
       if (circuit.isTold) {
         circuit.isTold = false;
-        log.info(`${line} closed: ${origin} replies again`);
+        log.info(tell(`closed: ${origin} replies again`));
       }
     } else if (isUnanswered && sentAt !== undefined && circuit.unanswered(sentAt, now) && !circuit.isTold) {
-      const opened = `${line} open: many requests in a row to ${origin} had no reply, so that none is sent for a while`;
-      circuit.isTold = log.warn(opened, opened);
+      const line = tell(
+        `open: many requests in a row to ${origin} had no reply, so that none is sent for a while`,
+      );
+      circuit.isTold = log.warn(line, line);
     }
   }
 
