@@ -184,11 +184,11 @@ export function foundOf(request: GuardedRequest, user: unknown): FoundIdentity |
 }
 
 /** What the host has set as `request.user`; `undefined` for one whom a guard has set from a cookie or a bearer token. */
-export function hostUserOf({ request: { user } }: HttpContext): object | undefined {
+function hostUserOf({ request: { user } }: HttpContext): object | undefined {
   return isRecord(user) && !notOfHost.has(user) ? user : undefined;
 }
 
 /** The user whom the host has set. */
-export function readHostUser(http: HttpContext): ExhibitorIdentity | undefined {
+function readHostUser(http: HttpContext): ExhibitorIdentity | undefined {
   return parseIdentity(hostUserOf(http));
 }

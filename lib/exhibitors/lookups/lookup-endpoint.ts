@@ -62,7 +62,7 @@ export class LookupEndpoint {
     query: string,
     call: Call,
   ): Promise<unknown> {
-    const path = lookupPath(eventId, contactEmail) + query;
+    const path = `/api/v1/exhibitor/event/${encodeURIComponent(eventId)}/contactEmail/${encodeURIComponent(contactEmail)}${query}`;
     const request = { operation: 'lookup', path, template: TEMPLATE, contact: contactEmail } as const;
     try {
       return (await this.rest.get(tenant, request, call)).body;
@@ -74,8 +74,4 @@ export class LookupEndpoint {
       throw error;
     }
   }
-}
-
-export function lookupPath(eventId: string, contactEmail: string): string {
-  return `/api/v1/exhibitor/event/${encodeURIComponent(eventId)}/contactEmail/${encodeURIComponent(contactEmail)}`;
 }

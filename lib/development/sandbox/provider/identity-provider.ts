@@ -126,7 +126,7 @@ function clientsOf(tenant: SeedTenant): OidcProvider.ClientMetadata[] {
 }
 
 /** Whether a URL is plain http on loopback, without credentials and fragment. Any port and path is accepted. */
-export function isLoopbackUrl(url: string): boolean {
+function isLoopbackUrl(url: string): boolean {
   const parsed = parseUrl(url);
   if (parsed === undefined) {
     return false;
