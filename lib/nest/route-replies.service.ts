@@ -65,7 +65,9 @@ export class RouteReplies {
       return http.reply(refused.status, bodyFor(refused));
     }
     const login = await this.services.login.started.open(textOf(query['login']) ?? '');
-    if (login !== undefined && (await this.#isOver(http, login))) {
+    // Nor by a frame, which a page of a neighbour host may have made.
+    const mayLead = this.services.pages.mayLead(http);
+    if (login !== undefined && mayLead && (await this.#isOver(http, login))) {
       // So that a page which refuses this identity does not lead here again and again.
       this.services.led.set(http, this.services.tenants.peek(login.tenant)?.login?.redirectUri ?? '');
       return this.#goOn(http, login.tenant, login.returnTo);

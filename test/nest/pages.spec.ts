@@ -403,6 +403,9 @@ describe.each(['express', 'fastify'] as const)('people at the routes of the modu
     const failed = await open(visitor, callback);
     const script = await open(visitor, failed.location ?? '', { 'sec-fetch-dest': 'empty' });
     expect([script.status, script.location]).toEqual([401, undefined]);
+    // Nor does a page that shows this address in a frame: a frame that is led shows another page, one that is not shows none.
+    const framed = { ...PAGE, 'sec-fetch-dest': 'iframe', 'sec-fetch-site': 'same-site' };
+    expectPage(await open(visitor, failed.location ?? '', framed), 401, 'This login is over');
     // In another browser, nobody is logged in.
     const page = await browse(new Visitor(), callback);
     expectPage(page, 401, 'This login is over');
