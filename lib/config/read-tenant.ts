@@ -7,6 +7,7 @@ import { checkTenant } from './check-options.js';
 import type { ExhibitorSettings } from './exhibitor-settings.js';
 import { TimeoutError } from '../call/time-limit.js';
 import { Tenant } from './tenant.js';
+import type { TenantSettings } from './tenant-settings.js';
 
 /** Limits that are no larger than those of the module: all tenants share its process. */
 const LIMITS = ['deadline', 'attemptTimeout', 'attempts', 'maxResponseBytes', 'maxConcurrent'] as const;
@@ -31,12 +32,7 @@ export async function readTenant(
   rules: ExhibitorSettings,
   before: ReadTenant | undefined,
 ): Promise<ReadTenant> {
-  const options = await findInSource(read, key);
-  // Many databases answer null for a missing row.
-  if (options === undefined || options === null) {
-    throw unknownTenant(key);
-  }
-  const settings = checkTenant(options, key, rules);
+  const settings = await settingsInSource(read, key, rules);
   for (const name of LIMITS) {
     if ((settings.http?.[name] ?? 0) > rules.http[name]) {
       settings.http = { ...settings.http, [name]: rules.http[name] };
@@ -51,9 +47,19 @@ export function unknownTenant(key: string): ExhibitorError {
   return new ExhibitorError('unknown_tenant', 'there is no such tenant', { tenant: untrustedText(key) });
 }
 
-async function findInSource(read: () => Promise<unknown>, key: string): Promise<unknown> {
+async function settingsInSource(
+  read: () => Promise<unknown>,
+  key: string,
+  rules: ExhibitorSettings,
+): Promise<TenantSettings> {
   try {
-    return await read();
+    const options = await read();
+    // Many databases answer null for a missing row.
+    if (options === undefined || options === null) {
+      throw unknownTenant(key);
+    }
+    // An accessor of an entity may throw: it is code of the source, too.
+    return checkTenant(options, key, rules);
   } catch (error) {
     if (isExhibitorError(error)) {
       // A host may throw `unknown_tenant` itself.

@@ -74,6 +74,11 @@ const rejects: Find = () => Promise.reject(databaseDown);
 const throws: Find = () => {
   throw databaseDown;
 };
+const unreadable = {
+  get tenantId(): never {
+    throw databaseDown;
+  },
+} as unknown as TenantOptions;
 const isSilent: Find = () => new Promise(() => undefined);
 
 describe('tenants of a source', () => {
@@ -133,6 +138,7 @@ describe('tenants of a source', () => {
 
   it.each<[string, Find, object]>([
     ['throws', throws, { ...unavailable, cause: databaseDown }],
+    ['answers an entity that cannot be read', () => unreadable, { ...unavailable, cause: databaseDown }],
     ['rejects', rejects, { ...unavailable, cause: databaseDown }],
     ['does not answer', isSilent, { code: 'deadline_exceeded' }],
   ])('are unavailable where it %s, with its error as the cause', async (_, find, failure) => {
