@@ -63,14 +63,17 @@ describe('Retry-After', () => {
     expect(turn(list)).toMatchObject({ go: 'fail', retryAfterMs: 4_000, failure: limited });
   });
 
-  it('counts for 60 s at most, and the longest counts', () => {
-    const { clock, rests, turn } = start();
-    rests.askedToWait(list, 3_600_000, limited);
-    rests.askedToWait(list, 2_000, limited);
-    expect(turn(list)).toMatchObject({ go: 'fail', retryAfterMs: 60_000 });
-    clock.time = 60_000;
-    expect(turn(list).go).toBe('send');
-  });
+  it.each([[list], [lookup('a')], [token('s')]])(
+    'counts for 60 s at most, and the longest counts: %j',
+    (asked) => {
+      const { clock, rests, turn } = start();
+      rests.askedToWait(asked, 3_600_000, limited);
+      rests.askedToWait(asked, 2_000, limited);
+      expect(turn(asked)).toMatchObject({ go: 'fail', retryAfterMs: 60_000 });
+      clock.time = 60_000;
+      expect(turn(asked).go).toBe('send');
+    },
+  );
 
   it.each<[asked: PausedRequest, resting: PausedRequest[], others: PausedRequest[]]>([
     [

@@ -182,7 +182,9 @@ it('staleIfError: the old answer of a lookup that failed serves at once for 5 s,
     for (const _ of times(20)) {
       expect(await find()).toEqual([]);
       expect(seen.api).toBe(requests);
+      // An answer that serves does not make the rest longer.
+      skip(200);
     }
-    skip(5_000);
+    skip(1_000);
   }
 });
