@@ -468,6 +468,14 @@ describe('the keys of several tenants', () => {
     expect(fetches()).toBe(1);
   });
 
+  it('rest apart from metadata: where their fetch failed, metadata is read', async () => {
+    provider.otherPaths = { '/oauth2/jwks': '/connect/jwks' };
+    const keys = `${provider.url}/no-keys`;
+    await boot({ acme: tenantOf({ keys }), globex: tenantOf({ keys: undefined, discovery: true }) });
+    await expectRefused('provider');
+    await validate(rs256, 'globex');
+  });
+
   it('fail, as their metadata, for each tenant by an error that names this tenant', async () => {
     const all = tenantOf({ keys: undefined, discovery: true });
     await boot({ acme: tenantOf(), globex: tenantOf(), one: all, two: all });
