@@ -47,6 +47,22 @@ describe('text from outside', () => {
     expect(untrustedText(`<${address}>`)).toBe('<[removed]>');
   });
 
+  it.each(['Bearer a-token', 'bearer a-token', 'Basic YTpiYyZk', 'basic YTpiYyZk'])(
+    'loses credentials: %j',
+    (sent) => {
+      const [scheme] = sent.split(' ');
+      expect(untrustedText(`the header Authorization: ${sent} is wrong`)).toBe(
+        `the header Authorization: ${scheme} [removed] is wrong`,
+      );
+    },
+  );
+
+  it('loses tokens', () => {
+    expect(untrustedText('the token eyJhbGciOiJSUzI1NiJ9.e30.c2ln has expired')).toBe(
+      'the token [removed] has expired',
+    );
+  });
+
   it('shows no part of an address that the cut splits', () => {
     for (let before = 0; before < 700; before += 1) {
       expect(untrustedText(`${'.'.repeat(before)} victim@example.com`)).not.toContain('vict');
