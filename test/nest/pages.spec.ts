@@ -35,12 +35,16 @@ import {
   type LoginRoutes,
   type PageView,
 } from '../../lib/index.js';
+import { clockOf } from '../support/clock.js';
 import { setUser, type Host } from '../support/host.js';
 import { useClosing, useHost, useSandbox } from '../support/lifetimes.js';
 import { OperatorLines } from '../support/operator-lines.js';
 import { formFields, Visitor, type Reply } from '../support/visitor.js';
 import { browse, open, PAGE, routesHosts, SiteController, type Given } from './people.js';
 import { bodyOf, idsOf } from './signed-in.js';
+
+const HOUR = 3_600_000;
+const DAY = 24 * HOUR;
 
 const SCRIPT = { accept: '*/*', 'sec-fetch-dest': 'empty', 'sec-fetch-mode': 'cors' };
 
@@ -766,6 +770,21 @@ it('addresses are those of an application that Express mounts in another one', a
   } finally {
     await new Promise((resolve) => server.close(resolve));
   }
+});
+
+it('a login that began more than a day ago leads nowhere, also where its user is still logged in', async () => {
+  const host = await start({ options: () => ({ cookies: { identityTtl: 3 * DAY } }) });
+  sandbox.signInAs('olga.one@example.com');
+  const visitor = new Visitor();
+  const isBack = (next: URL): boolean => next.origin === host.url;
+  const { location = '' } = await visitor.follow(`${host.url}/auth/login?returnTo=/profile`, isBack);
+  expectLed(await open(visitor, location), 303, `${host.url}/profile`);
+  const { skip } = clockOf(host.app);
+  skip(DAY - HOUR, ['epochMs']);
+  expect((await browse(visitor, location)).text).toBe('profile');
+  skip(2 * HOUR, ['epochMs']);
+  expectPage(await browse(visitor, location), 401, 'This login is over');
+  expect((await open(visitor, `${host.url}/profile`)).text).toBe('profile');
 });
 
 it('frames show pages and are led with sameSite none, and have no policy against frames', async () => {
