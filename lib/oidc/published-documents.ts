@@ -57,19 +57,15 @@ export class PublishedDocuments<T> {
     rejected?: T,
   ): Promise<T> {
     const document = this.#find(name, tenant);
-    const age = this.clock.now() - (document.good?.fetchedAt ?? Number.NEGATIVE_INFINITY);
-    const good = age < LAST_GOOD ? document.good : undefined;
-    if (good !== undefined && good.value !== rejected && age < FRESH) {
+    const good = this.#isYounger(document, LAST_GOOD) ? document.good : undefined;
+    const isFresh = good?.value !== rejected && this.#isYounger(document, FRESH);
+    const rests = document.fetch === undefined && this.rests.left(document.subject) > 0;
+    if (good !== undefined && (isFresh || rests)) {
       return good.value;
     }
-    if (document.fetch === undefined && this.rests.left(document.subject) > 0) {
-      const failure = this.rests.failure(document.subject);
-      if (good !== undefined) {
-        return good.value;
-      }
-      if (failure !== undefined) {
-        throw errorOf(failure, { tenant: tenant.key, attempts: 0 });
-      }
+    const failure = rests ? this.rests.failure(document.subject) : undefined;
+    if (failure !== undefined) {
+      throw errorOf(failure, { tenant: tenant.key, attempts: 0 });
     }
     const { call, result } = document.fetch ?? this.#start(document, fetch, rejected !== undefined);
     if (good === undefined) {
@@ -82,6 +78,10 @@ export class PublishedDocuments<T> {
     return caller.race(inTime).catch(() => good.value);
   }
 
+  #isYounger({ good }: Published<T>, ms: number): boolean {
+    return good !== undefined && this.clock.now() - good.fetchedAt < ms;
+  }
+
   #find(name: string, tenant: Tenant): Published<T> {
     const dispatcher = this.dispatcherOf(tenant) ?? this;
     const documents =
@@ -92,18 +92,18 @@ export class PublishedDocuments<T> {
     return known;
   }
 
-  /** @param isForToken of a token that the last one did not verify */
+  /** @param restsAfter also after a good one: it is fetched for a token that the last one did not verify */
   #start(
     document: Published<T>,
     fetch: (limit: Call) => Promise<T>,
-    isForToken: boolean,
+    restsAfter: boolean,
   ): NonNullable<Published<T>['fetch']> {
     const call = this.calls.start(this.deadline);
     const get = async (): Promise<T> => {
       try {
         const value = await fetch(call);
         document.good = { value, fetchedAt: this.clock.now() };
-        if (isForToken) {
+        if (restsAfter) {
           this.rests.begin(document.subject);
         }
         return value;

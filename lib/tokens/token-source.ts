@@ -1,5 +1,3 @@
-import { setTimeout as pause } from 'node:timers/promises';
-import * as v from 'valibot';
 import { errorOf, failureOf } from '../errors/failure.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { TokenRejectedError } from '../errors/token-rejected.error.js';
@@ -21,61 +19,24 @@ import {
   type OAuthClient,
 } from './client-authentication.js';
 import type { TokenEndpoint } from './token-endpoint.service.js';
-import { TimedToken } from './token-lifetime.js';
-import { HEADER_SAFE, isPermanent } from './token-reply.js';
-
-const TOKEN = 'token';
-const HINT = 'token-hint';
-
-/** How long a hint says that a process is asking for a token, in ms. */
-const HINT_TTL = 2_000;
-
-/** Waits of a process that finds a hint, in ms: 1,050 in all. It looks for the token after each, and then asks for one itself. */
-const WAITS = [150, 300, 600];
-
-/** A token in the store. Times are in ms since 1970, the only clock that processes share. */
-const storedToken = v.object({
-  accessToken: v.pipe(v.string(), v.regex(HEADER_SAFE)),
-  scope: v.optional(v.string()),
-  lifetime: v.number(),
-  requestedAt: v.number(),
-});
-
-/** A token request under way, for all callers. */
-export interface Renewal {
-  readonly call: Call;
-  readonly result: Promise<TimedToken>;
-}
-
-let lastId = 0;
-
-/**
- * The token of a tenant, and what is known of it. Where the host drops the token, a new state takes the place of this one: a renewal
- * under way, and the rests after its failures, are of the former state.
- */
-export class TokenState {
-  /** Names it in the rests. */
-  readonly id = (lastId += 1);
-  /** The token that is held: callers get it while it lasts. */
-  token: TimedToken | undefined;
-  renewal: Renewal | undefined;
-
-  /**
-   * @param rejected the access token that the next one replaces because it was refused, and {@link Clock.now} when the refused request
-   * was sent: a token of another process counts only if it was requested later. Without `at`, where the host dropped the token, none counts
-   */
-  constructor(public rejected?: { readonly text: string; readonly at?: number }) {}
-}
+import { SharedTokens } from './shared-tokens.js';
+import type { TimedToken } from './token-lifetime.js';
+import { isPermanent } from './token-reply.js';
+import type { TokenState } from './token-state.js';
 
 /** Where tokens come from: another process, through the `store` of the host, else the token endpoint. */
 export class TokenSource {
+  readonly #shared: SharedTokens;
+
   constructor(
     private readonly endpoint: TokenEndpoint,
     private readonly values: SharedValues,
     private readonly rests: Rests,
-    private readonly clock: Clock,
+    clock: Clock,
     private readonly log: ProblemLog,
-  ) {}
+  ) {
+    this.#shared = new SharedTokens(values, clock);
+  }
 
   /**
    * The next token of a tenant. Where its secret is refused, a secret function of the host is called again once.
@@ -90,7 +51,7 @@ export class TokenSource {
       const token = await this.#tokenOf(client, name, tenant, state, call);
       if (name !== undefined && !token.isShared && isCurrent()) {
         // The callers do not wait for the store.
-        void this.#keep(name, token);
+        void this.#shared.keep(name, token);
       }
       return token;
     };
@@ -122,11 +83,11 @@ export class TokenSource {
   ): Promise<TimedToken> {
     const about = digestOf(secretTextOf(client));
     const failure = this.rests.failure(['refusal', state.id, about]);
-    if (name !== undefined && (state.rejected === undefined || state.rejected.at !== undefined)) {
-      // While the endpoint rests for this process, it does not wait for another one.
-      const waits = failure === undefined ? WAITS : [];
-      // Half of the time at most: the rest is for the token endpoint.
-      const search = withTimeout(call.remaining() / 2, () => this.#find(name, state, waits));
+    if (name !== undefined && state.refused?.by !== 'host') {
+      // Half of the time at most: the rest is for the token endpoint. While that rests for this process, no other one is waited for.
+      const search = withTimeout(call.remaining() / 2, () =>
+        this.#shared.find(name, state, failure === undefined),
+      );
       // A search that takes too long finds nothing: the store never fails a call.
       const found = await search.catch(() => undefined);
       if (found !== undefined) {
@@ -149,62 +110,6 @@ export class TokenSource {
     }
   }
 
-  /**
-   * The token of another process: at once, or after a wait where one is asking for it now.
-   *
-   * @param waits in ms; the store is read after each
-   */
-  async #find(name: string, state: TokenState, waits: readonly number[]): Promise<TimedToken | undefined> {
-    const found = await this.#read(name, state);
-    this.values.publishOutcome(TOKEN, found === undefined ? 'miss' : 'hit');
-    if (found !== undefined || waits.length === 0) {
-      return found;
-    }
-    // A hint, no lock: nobody removes it, and whatever goes wrong costs a token request more. It names the token that is replaced:
-    // a process that replaces another one does not wait.
-    const hint = JSON.stringify([name, replacedBy(state)]);
-    // `null`: the store does not answer, so nobody is waited for.
-    const isFirst = (await this.values.write(HINT, hint, '1', HINT_TTL, { ifAbsent: true })) !== false;
-    if (isFirst) {
-      return undefined;
-    }
-    for (const ms of waits) {
-      await pause(ms, undefined, { ref: false });
-      const token = await this.#read(name, state);
-      if (token !== undefined) {
-        this.values.publishOutcome(TOKEN, 'waited');
-        return token;
-      }
-    }
-    return undefined;
-  }
-
-  /** The token in the store, where it is a better one than the one that is held. */
-  async #read(name: string, state: TokenState): Promise<TimedToken | undefined> {
-    const { success, output } = v.safeParse(storedToken, await this.values.readSealed(TOKEN, name));
-    if (!success) {
-      return undefined;
-    }
-    const requestedAt = output.requestedAt - this.#epoch();
-    const token = new TimedToken({ ...output, requestedAt, isShared: true }, this.clock);
-    const { rejected } = state;
-    const isNewer =
-      rejected?.at === undefined
-        ? token.expiresAt > (state.token?.expiresAt ?? 0)
-        : requestedAt > rejected.at;
-    const isWanted = isNewer && token.expiresAt > this.clock.now() && token.accessToken !== replacedBy(state);
-    return isWanted ? token : undefined;
-  }
-
-  async #keep(name: string, token: TimedToken): Promise<void> {
-    const left = token.expiresAt - this.clock.now();
-    if (left > 0) {
-      const { accessToken, scope, lifetime } = token;
-      const requestedAt = token.requestedAt + this.#epoch();
-      await this.values.writeSealed(TOKEN, name, { accessToken, scope, lifetime, requestedAt }, left);
-    }
-  }
-
   #report(tenant: Tenant, error: unknown): void {
     if (error instanceof TokenRejectedError) {
       this.log.report(tenant, refusedClient(tenant, '', error));
@@ -213,16 +118,6 @@ export class TokenSource {
       this.log.report(tenant, { cause: `${option} reply`, options: [option], message: error.message });
     }
   }
-
-  /** {@link Clock.epochMs} when {@link Clock.now} was 0. */
-  #epoch(): number {
-    return this.clock.epochMs() - this.clock.now();
-  }
-}
-
-/** The access token that the next one replaces; empty where there is none. */
-function replacedBy({ token, rejected }: TokenState): string {
-  return rejected?.text ?? token?.accessToken ?? '';
 }
 
 /** Stands for a client, with what only a holder of its secret knows: a process without the secret finds nothing. */

@@ -12,7 +12,8 @@ import { Rests } from '../call/rests.js';
 import { TokenEndpoint } from './token-endpoint.service.js';
 import type { AccessToken, TimedToken } from './token-lifetime.js';
 import type { GetTokenOptions, InvalidateOptions } from './token-options.interface.js';
-import { TokenState, TokenSource, type Renewal } from './token-source.js';
+import { TokenSource } from './token-source.js';
+import { TokenState, type Renewal } from './token-state.js';
 
 /**
  * Client-credentials access tokens of the tenants: cached, renewed in the background before they expire, and requested once
@@ -69,9 +70,9 @@ export class TokenService {
     const text = options?.rejected;
     if (text === undefined) {
       // Also where this process holds none: it must not take an older one from the store.
-      this.#states.set(stateKey, new TokenState({ text: '' }));
+      this.#states.set(stateKey, new TokenState({ by: 'host' }));
     } else if (this.#states.get(stateKey)?.token?.accessToken === text) {
-      this.#states.set(stateKey, new TokenState({ text, at: this.clock.now() }));
+      this.#states.set(stateKey, new TokenState({ by: 'service', token: text, at: this.clock.now() }));
     }
   }
 
@@ -101,7 +102,7 @@ export class TokenService {
       if (!this.rests.mayReplace(tenant.stateKey.id, this.clock.now() - refused.requestedAt)) {
         return undefined;
       }
-      state.rejected = { text: refused.accessToken, at: sentAt };
+      state.refused = { by: 'service', token: refused.accessToken, at: sentAt };
     }
     return this.#wait(tenant, call);
   }
@@ -111,7 +112,7 @@ export class TokenService {
     const state = this.#stateOf(tenant);
     const isHeld = state.token?.accessToken === forbidden.accessToken && state.renewal === undefined;
     if (isHeld && this.rests.mayReplace(tenant.stateKey.id)) {
-      state.rejected = { text: forbidden.accessToken, at: sentAt };
+      state.refused = { by: 'service', token: forbidden.accessToken, at: sentAt };
       this.#renewBehind(tenant, state);
     }
   }
@@ -160,7 +161,7 @@ export class TokenService {
       // A renewal whose time is up may still be there: its callers are told in a later turn.
       const joined = state.renewal?.call.isOver === true ? undefined : state.renewal;
       // What is published where this call itself starts the renewal and no other process had the token.
-      const outcome = state.rejected === undefined ? 'fetched' : 'forced';
+      const outcome = state.refused === undefined ? 'fetched' : 'forced';
       const { result, call: own } = joined ?? this.#renew(tenant, state, call.remaining());
       const token = await call.race(result, own);
       publishOutcome(tenant, joined !== undefined || token.isShared ? 'shared' : outcome);
@@ -187,7 +188,7 @@ export class TokenService {
       const isCurrent = (): boolean => this.#states.get(tenant.stateKey) === state;
       const token = await this.#source.renew(tenant, state, isCurrent, call);
       state.token = token;
-      state.rejected = undefined;
+      state.refused = undefined;
       return token;
     } catch (error) {
       this.rests.renewalFailed(state.id);
