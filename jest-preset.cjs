@@ -1,7 +1,8 @@
 /**
  * Jest preset for CommonJS hosts: `"preset": "nestjs-exhibitor"`. Jest on Node 20 cannot load ES modules from CommonJS, so
  * this package is replaced by its CommonJS build, and so are `@nestjs/axios` and `@nestjs/passport` where the host has the
- * majors that are ES modules. No transform is needed. The moduleNameMapper of the host is added to this one, and wins.
+ * majors that are ES modules. No transform is needed. An import such as `./app.module.js`, as in the documents, also finds the `.ts` file,
+ * which the compiler of the host resolves, but Jest does not. The moduleNameMapper of the host is added to this one, and wins.
  */
 const { existsSync, readFileSync } = require('node:fs');
 const { dirname, join } = require('node:path');
@@ -25,6 +26,7 @@ const copies = { '@nestjs/axios': 'nestjs-axios', '@nestjs/passport': 'nestjs-pa
 
 module.exports = {
   moduleNameMapper: Object.fromEntries([
+    ['^(\\.{1,2}/.*)\\.js$', ['$1.js', '$1']],
     ['^nestjs-exhibitor$', build('index')],
     ['^nestjs-exhibitor/(testing|doctor)$', build('development/$1/index')],
     ['^nestjs-exhibitor/(redis|terminus|mirror|opentelemetry)$', build('integrations/$1/index')],

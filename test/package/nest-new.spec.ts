@@ -8,9 +8,6 @@ import { eventually } from '../support/wait.js';
 import { environment, HostProcess, startSandboxCommand, type SandboxCommand } from './host-process.js';
 import { Outside, stockProject } from './tarball.js';
 
-/** Own files without `.js`, which the Jest of a CommonJS project does not find. */
-const forNest11 = (code: string): string => code.replaceAll(/(from '\.[^']+)\.js'/g, "$1'");
-
 /** Beside the `main.ts` of the project: that of docs/recipes.md. */
 const ON_FASTIFY = `
 import { NestFactory } from '@nestjs/core';
@@ -71,7 +68,6 @@ describe.each([11, 12] as const)(
     let sandbox: testing.ExhibitorSandbox;
     beforeAll(async () => {
       project = await stockProject(nest);
-      const inProject = nest === 11 ? forNest11 : (code: string) => code;
       const files: [path: string, code: string][] = [
         ...hostFiles(),
         ['src/fastify.ts', ON_FASTIFY],
@@ -81,7 +77,7 @@ describe.each([11, 12] as const)(
         // In place of the one of the project, which expects its AppModule.
         ['test/app.e2e-spec.ts', namedSnippets('docs/testing.md', 'app test')[0]],
       ];
-      files.forEach(([path, code]) => project.write(path, inProject(code)));
+      files.forEach(([path, code]) => project.write(path, code));
       if (nest === 11) {
         project.edit('package.json', ({ jest, ...others }) => ({
           ...others,
