@@ -51,6 +51,6 @@ export class LedCookie {
     }
     return this.#cookies.received(http, 'identity').length === 0
       ? 'sends no identity cookie: it refuses the cookie, or another host name than that of login.redirectUri set it'
-      : 'its identity cookie is not accepted: it does not open, has expired or ended, or is of another tenant';
+      : 'its identity cookie is not accepted: it does not open, has expired or ended, or is of another tenant (with tenants by path, login.redirectUri names its tenant)';
   }
 }

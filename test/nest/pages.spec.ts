@@ -696,6 +696,26 @@ describe.each(['express', 'fastify'] as const)('pages in a host on %s', (kind) =
     expect(log.warnings.join()).toContain('a browser comes back from its login');
   });
 
+  it('end after one round at a tenant whose redirectUri has the path of another tenant', async () => {
+    const { url } = await start({
+      kind,
+      configure: (app) => app.setGlobalPrefix(':tenant'),
+      options: (own) => {
+        const at = (key: string) => sandbox.tenantOptions(key, { redirectUri: `${own}/acme/auth/callback` });
+        return {
+          tenant: undefined,
+          tenants: { acme: at('acme'), globex: at('globex') },
+          resolveTenant: ({ params }) => params?.['tenant'],
+        };
+      },
+    });
+    sandbox.signInAs('olga.one@example.com');
+    const page = await browse(new Visitor(), `${url}/globex/profile`);
+    expect(titleOf(page)).toEqual([401, 'You are not logged in']);
+    expect(page.way.filter((path) => path.endsWith('/login'))).toEqual(['/acme/auth/login']);
+    expect(log.warnings.join()).toMatch(/^tenants\.globex: .* login\.redirectUri names its tenant\)/);
+  });
+
   it('end at a page after one round where lookups answer this and that in turns', async () => {
     const { url } = await start({ kind, options: () => ({ lookupCache: false }) });
     const visitor = await signedIn({ url }, 'sam.several');
