@@ -444,6 +444,26 @@ describe.each(['express', 'fastify'] as const)('people at the routes of the modu
     expect(page.text).not.toMatch(/<[biu]>|xxx/);
   });
 
+  it.each([
+    ['denied', true],
+    ['email_missing', true],
+    ['email_unverified', true],
+    ['not_authorized', true],
+    ['login_required', false],
+    ['signature', false],
+    ['state', false],
+  ])(
+    'are offered another account and a logout only where another account may help: %s',
+    async (reason, may) => {
+      const { text } = await open(
+        new Visitor(),
+        `${host.url}/auth/failed?code=login_failed&reason=${reason}`,
+      );
+      const offers = ['Use another account', '<form method="post" action="/auth/logout">'];
+      expect(offers.map((offer) => text.includes(offer))).toEqual([may, may]);
+    },
+  );
+
   it.each<[what: string, host: object]>([
     ['refuses our cookies', {}],
     ['keeps all but the identity', { keep: ['exhibitor-led', 'exhibitor-login-'] }],
