@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { afterAll, afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import type { ExhibitorModuleOptions, TenantOptions } from '../../lib/index.js';
+import type { ExhibitorModuleOptions, SharedStore, TenantOptions } from '../../lib/index.js';
 import { Sealer } from '../../lib/store/sealer.service.js';
 import { clockOf } from '../support/clock.js';
 import { COOKIE_SECRET, startHost, type Host, type HostKind } from '../support/host.js';
@@ -8,7 +8,7 @@ import { useHost } from '../support/lifetimes.js';
 import { loggedLines } from '../support/logged-lines.js';
 import { ScriptedProvider } from '../support/provider.js';
 import { Visitor } from '../support/visitor.js';
-import { eventually } from '../support/wait.js';
+import { eventually, pause } from '../support/wait.js';
 import { logOut } from '../nest/signed-in.js';
 import { copyOf, expectRefusal, identityOf, logIn, toHost, toProvider } from '../login/journey.js';
 import { MemoryStore } from './memory-store.js';
@@ -171,6 +171,32 @@ describe('a logout that the store has not taken', () => {
     await closing.close();
     expect(await isLoggedIn(visitor, other)).toBe(false);
     expect(await isLoggedIn(stays, other)).toBe(true);
+  });
+
+  it('is written before the host closes its client in onApplicationShutdown, also where that takes a while', async () => {
+    const client = { isOpen: true, onApplicationShutdown: () => void (client.isOpen = false) };
+    const slow: SharedStore = {
+      get: (key) => store.get(key),
+      set: async (...given) => {
+        await pause(200);
+        return client.isOpen && store.set(...given);
+      },
+      delete: (key) => store.delete(key),
+    };
+    const closing = await startHost({
+      options: () => ({
+        tenant: provider.tenantOptions(one.callback),
+        secrets: [COOKIE_SECRET],
+        store: slow,
+      }),
+      providers: [{ provide: 'client', useValue: client }],
+    });
+    const { visitor, copy } = await twoLoggedIn(one);
+    store.failure = 'rejects';
+    await logOut(copy, closing);
+    store.failure = 'none';
+    await closing.close();
+    expect([client.isOpen, await isLoggedIn(visitor, other)]).toEqual([false, false]);
   });
 
   it('does not delay the close of the application by more than a second, and the loss is logged', async () => {
