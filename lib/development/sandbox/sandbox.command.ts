@@ -150,7 +150,7 @@ People:   ${people.map(({ name, email }) => `${name} <${email ?? 'no e-mail addr
 Access token of a person, for an API: curl '${url}/sandbox/token?person=${encodeURIComponent(people[0]?.sub ?? '')}'
 Logins may end at ${redirectUris.join(' and ')}
 
-Environment of the host in the README, for the tenant${keys.length > 1 ? 's' : ''} ${keys.join(' and ')}. ${
+Environment of the host in ${keys.length > 1 ? 'docs/tenants.md, for the tenants' : 'the README, for the tenant'} ${keys.join(' and ')}. ${
     envFile === undefined
       ? `Save it to .env and run: ${start('.env')}\n\n${environment}`
       : `Saved to ${envFile}. Run: ${start(envFile)}`

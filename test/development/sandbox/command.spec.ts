@@ -287,7 +287,7 @@ describe('nestjs-exhibitor sandbox', () => {
     const uris = ['http://acme.localhost:3100/cb', 'https://globex.example.com/cb'];
     const keys = ['--tenant', 'acme', '--tenant', 'globex'];
     const two = await start('--write-env', file, ...keys, ...uris.flatMap((uri) => ['--redirect-uri', uri]));
-    expect(two.text).toContain(`for the tenants acme and globex. Saved to ${file}`);
+    expect(two.text).toContain(`docs/tenants.md, for the tenants acme and globex. Saved to ${file}`);
     const written = parseEnv(readFileSync(file, 'utf8'));
     const names = ['ACME_', 'GLOBEX_'].flatMap((prefix) =>
       Object.values(HOST_VARIABLES).map((name) => prefix + name),
@@ -316,7 +316,7 @@ describe('nestjs-exhibitor sandbox', () => {
     for (const words of [
       'world-2026',
       'acme, globex, initech',
-      'globex. Save it to .env and run: node --env-file=.env dist/main.js\n\nTENANT_ID=',
+      'the README, for the tenant globex. Save it to .env and run: node --env-file=.env dist/main.js\n\nTENANT_ID=',
       'http://127.0.0.1:3000/auth/callback and http://localhost:3000/auth/callback',
     ]) {
       expect(sandbox.text).toContain(words);
