@@ -188,3 +188,28 @@ it('staleIfError: the old answer of a lookup that failed serves at once for 5 s,
     skip(1_000);
   }
 });
+
+describe('staleIfError: the old answer of a lookup that is not sent serves', () => {
+  const lookupCache = { ttl: 1_000, staleIfError: 600_000 };
+
+  it('where no token came for another lookup a moment ago', async () => {
+    const token: Listener = (_request, response) => sendJson(response, { ...TOKEN, expires_in: 60 });
+    const { seen, listeners, find, skip } = await start({ token }, { attempts: 1 }, { lookupCache });
+    expect([await find('sam'), await find('pat')]).toEqual([[], []]);
+    listeners.token = (_request, response) => sendJson(response, {}, 500);
+    skip(61_000);
+    expect([await find('sam'), await find('pat')]).toEqual([[], []]);
+    expect(seen.api).toBe(2);
+  });
+
+  it('while the circuit is open', async () => {
+    const { seen, listeners, find, skip } = await start({}, { attempts: 1 }, { lookupCache });
+    expect(await find('sam')).toEqual([]);
+    listeners.api = (request) => void request.socket.destroy();
+    skip(1_001);
+    await Promise.all(times(45).map((index) => find(`guest-${index}`)));
+    const { api } = seen;
+    expect(await find('sam')).toEqual([]);
+    expect(seen.api).toBe(api);
+  });
+});
