@@ -483,6 +483,15 @@ describe.each(['express', 'fastify'] as const)('people at the routes of the modu
     expect((await open(visitor, `${host.url}/profile`)).status).toBe(302);
   });
 
+  it('who were led to the login bring a cookie of 30 s from it, which tells so', async () => {
+    sandbox.signInAs('olga.one@example.com');
+    const visitor = new Visitor();
+    const isBack = (next: URL): boolean => next.pathname === '/auth/callback';
+    const { location = '' } = await visitor.follow(`${host.url}/profile`, isBack, PAGE);
+    const { setCookies } = await open(visitor, location);
+    expect(setCookies).toContain('exhibitor-led=1; Max-Age=30; Path=/; HttpOnly; SameSite=Lax');
+  });
+
   it('log out to where they are to go, on this site', async () => {
     const visitor = await signedIn(host, 'olga.one');
     for (const [target, form, location] of [
