@@ -38,7 +38,8 @@ export class CallRunner {
       consumer.add(call.abort);
       const tenant = isKnown ? found : await call.race(found);
       if (!isKnown) {
-        call.limit(call.remaining() - ms + (deadline ?? tenant.http.deadline));
+        const elapsed = ms - call.remaining();
+        call.limit((deadline ?? tenant.http.deadline) - elapsed);
       }
       if (call.isOver) {
         throw call.failure({ tenant: tenant.key });

@@ -71,10 +71,9 @@ export class IdentityReader {
     const ofHost = this.#modes.includes('host') ? readHostUser(http) : undefined;
     const latest = this.clock.epochMs() + this.#longest;
     // The identity of a host, or of an ID token, may have no end.
-    const [hosts = [], ofIdToken = []] = [ofHost, idToken?.identity].map((identity) =>
-      identity === undefined ? [] : [{ identity, endsAt: Math.min(identity.expiresAt, latest) }],
-    );
-    const kept = [...hosts, ...(await this.cookie.readAll(http)), ...ofIdToken];
+    const withEnd = (identity: ExhibitorIdentity | undefined): KeptIdentity[] =>
+      identity === undefined ? [] : [{ identity, endsAt: Math.min(identity.expiresAt, latest) }];
+    const kept = [...withEnd(ofHost), ...(await this.cookie.readAll(http)), ...withEnd(idToken?.identity)];
     const ids = kept.map(({ identity }) => identity.id);
     return { identities: kept.filter((_, at) => ids.indexOf(ids[at] ?? '') === at), idToken };
   }

@@ -4,10 +4,11 @@ const REMOVED = '[removed]';
 /** Longest e-mail address, RFC 5321 §4.5.3.1: 64 characters, `@`, 255 characters. */
 const LONGEST_ADDRESS = 320;
 
-const WORD = /[^\s<>"'()]+/g;
+/** Quotes end a word, but an apostrophe within it, and a quoted local part of an address (RFC 5321 §4.1.2). */
+const WORD = /(?:"[^"]*"(?=@|%(?:25)*40)|[^\s<>"'()]|(?<=[^\s<>"'()])'(?=[^\s<>"'()]))+/g;
 /** An e-mail address, also percent-encoded, or a JWT: the base64 of `{"`. */
 const ADDRESS_OR_JWT = /@|%(?:25)*40|eyJ/;
-const SCHEME = /\b(?:Bearer|Basic)$/i;
+const SCHEME = /\b(?:Bearer|Basic)[:=]?$/i;
 /** Control and format characters, line separators, lone surrogates: they could forge log lines or reverse their text. */
 const UNPRINTABLE = /[\p{C}\p{Zl}\p{Zp}]/gu;
 

@@ -72,7 +72,7 @@ export class Pages {
     }
     const { code, tenant } = error;
     const reason = error.code === 'login_failed' ? error.reason : undefined;
-    return this.showRefusal(http, { status, code, reason }, { tenant, ...place });
+    return this.showRefusal(http, { status, code, reason }, { ...place, tenant: place.tenant ?? tenant });
   }
 
   async showRefusal(http: HttpContext, refused: Refused, place: Place): Promise<void> {

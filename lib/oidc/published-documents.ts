@@ -59,11 +59,11 @@ export class PublishedDocuments<T> {
     const document = this.#find(name, tenant);
     const good = this.#isYounger(document, LAST_GOOD) ? document.good : undefined;
     const isFresh = good?.value !== rejected && this.#isYounger(document, FRESH);
-    const rests = document.fetch === undefined && this.rests.left(document.subject) > 0;
-    if (good !== undefined && (isFresh || rests)) {
+    const isResting = document.fetch === undefined && this.rests.left(document.subject) > 0;
+    if (good !== undefined && (isFresh || isResting)) {
       return good.value;
     }
-    const failure = rests ? this.rests.failure(document.subject) : undefined;
+    const failure = isResting ? this.rests.failure(document.subject) : undefined;
     if (failure !== undefined) {
       throw errorOf(failure, { tenant: tenant.key, attempts: 0 });
     }

@@ -42,12 +42,14 @@ describe('text from outside', () => {
     'mailto:zoe@example.com',
     'zoe@localhost',
     'z\u0000oe@example.com',
+    "zoe.o'neill@example.com",
+    '"zoe neill"@example.com',
   ])('loses e-mail addresses: %j', (address) => {
     expect(untrustedText(`claim of ${address} is too long`)).toBe('claim of [removed] is too long');
     expect(untrustedText(`<${address}>`)).toBe('<[removed]>');
   });
 
-  it.each(['Bearer a-token', 'bearer a-token', 'Basic YTpiYyZk', 'basic YTpiYyZk'])(
+  it.each(['Bearer a-token', 'Bearer: a-token', 'bearer a-token', 'Basic YTpiYyZk', 'basic YTpiYyZk'])(
     'loses credentials: %j',
     (sent) => {
       const [scheme] = sent.split(' ');

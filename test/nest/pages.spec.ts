@@ -851,6 +851,25 @@ it('frames show pages and are led with sameSite none, and have no policy against
   expect(headers.get('x-frame-options')).toBeNull();
 });
 
+it('a page of a tenant that only the user names offers another account there', async () => {
+  const host = await start({
+    routes: ':tenant/auth',
+    options: (own) => {
+      const tenantAt = (key: string) =>
+        sandbox.tenantOptions(key, { redirectUri: `${own}/${key}/auth/callback` });
+      return {
+        tenant: undefined,
+        tenants: { acme: tenantAt('acme'), globex: tenantAt('globex') },
+        resolveTenant: ({ params }) => params?.['tenant'],
+      };
+    },
+  });
+  const visitor = await signedIn(host, 'nora.none', '/acme/auth/login');
+  const page = await open(visitor, `${host.url}/events/world-2026/booth`);
+  expectPage(page, 403, 'You have no exhibitor here');
+  expect(page.text).toContain('href="/acme/auth/login?');
+});
+
 it('several tenants have the same page after a logout, and a script gets JSON for a failed login', async () => {
   const { url } = await start({
     routes: { path: ':tenant/auth', afterLogout: '/bye' },
