@@ -41,7 +41,10 @@ interface WriteOptions {
 @Injectable()
 export class SharedValues implements BeforeApplicationShutdown {
   readonly #store: SharedStore | undefined;
-  /** The secret that names are made with. During a rotation processes have `secrets` in different orders, on which it does not depend. */
+  /**
+   * The secret that names are made with: the order of `secrets`, which differs during a rotation, does not count. A process that lacks one
+   * of them may make other names, and requests a token more.
+   */
   readonly #naming: string;
   /** A warning was logged since the store answered last. */
   #wasWarned = false;

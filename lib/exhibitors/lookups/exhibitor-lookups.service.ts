@@ -72,7 +72,7 @@ export class ExhibitorLookups {
     };
   }
 
-  /** The records in the cache, where they are fresh. Needs no deadline, and no check: the arguments were checked. */
+  /** The records in the cache, where they are fresh. Needs no deadline, and no check: only what was checked is in the cache. */
   remembered(subject: LookupSubject): readonly unknown[] | undefined {
     const cached = this.#cache?.get(keyOf(subject));
     if (cached === undefined || this.clock.now() >= cached.freshUntil) {
