@@ -213,8 +213,10 @@ export function onAbort(signal: AbortSignal | undefined, callback: () => void): 
     callback();
     return () => {};
   }
-  // A host may pass one signal to thousands of calls: Node would warn of a leak at the eleventh listener.
-  setMaxListeners(Infinity, signal);
+  // A host may pass one signal to thousands of calls: Node would warn of a leak at the eleventh listener. Of a polyfill it does not.
+  if (signal instanceof EventTarget) {
+    setMaxListeners(Infinity, signal);
+  }
   const listener = (): void => callback();
   signal.addEventListener('abort', listener, { once: true });
   return () => signal.removeEventListener('abort', listener);

@@ -67,6 +67,19 @@ it('an AbortSignal may be shared by thousands of calls: Node warns of no leak, a
   expect(getEventListeners(signal, 'abort')).toEqual([]);
 });
 
+it('an AbortSignal may be that of a polyfill', () => {
+  const listeners = new Set<unknown>();
+  const polyfill = {
+    aborted: false,
+    addEventListener: (_: string, listener: unknown) => listeners.add(listener),
+    removeEventListener: (_: string, listener: unknown) => listeners.delete(listener),
+  };
+  const call = new Call(new Clock(), 5_000, polyfill as unknown as AbortSignal);
+  expect(listeners.size).toBe(1);
+  call.clear();
+  expect(listeners.size).toBe(0);
+});
+
 describe('a time limit for a function of the host', () => {
   it('ends the wait for an answer', async () => {
     await expect(withTimeout(20, () => new Promise(() => undefined))).rejects.toThrow(TimeoutError);
