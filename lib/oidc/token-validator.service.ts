@@ -70,8 +70,10 @@ export class TokenValidator {
   async validate(token: string, options: ValidateOptions): Promise<JWTPayload> {
     const tenant = await this.tenants.resolve(options.tenant);
     const { use, nonce } = options;
+    // Of a query, it may be a list or absent.
+    const text = typeof token === 'string' ? token : '';
     const { payload } = await this.calls.within(tenant.http.deadline, (call) =>
-      this.verify(tenant, { use, token, nonce }, call),
+      this.verify(tenant, { use, token: text, nonce }, call),
     );
     return payload;
   }

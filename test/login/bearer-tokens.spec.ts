@@ -542,6 +542,14 @@ describe('TokenValidator', () => {
     await expect(validate(token, 'id_token', { nonce: 'other' })).rejects.toMatchObject(failure);
   });
 
+  it('refuses what is no text, as a query may have it', async () => {
+    const token = await door.mint();
+    for (const other of [undefined, null, [token], { token }] as unknown[]) {
+      const refusal = expect.objectContaining({ code: 'login_failed', reason: 'signature' });
+      await expect(validate(other as string, 'access_token')).rejects.toEqual(refusal);
+    }
+  });
+
   it('accepts the token of a tenant for this tenant only, and names the options a host has to set', async () => {
     const forLogin = await door.mint(ID_TOKEN);
     const login = { code: 'login_failed' };
