@@ -10,9 +10,8 @@ export function textOf(value: unknown): string | undefined {
 
 /** What a request of `choose` or of the logout says, in its form or JSON by POST, else in its query. */
 export function fieldOf({ request }: HttpContext, name: string): string | undefined {
-  const { method, body, query } = request;
-  const fields = method === 'POST' && isRecord(body) ? body : query;
-  return textOf(fields[name]);
+  const fields = request.method === 'POST' ? request.body : request.query;
+  return isRecord(fields) ? textOf(fields[name]) : undefined;
 }
 
 /** Where a request wants to go on, as browsers request it. */

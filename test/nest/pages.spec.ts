@@ -304,6 +304,12 @@ describe.each(['express', 'fastify'] as const)('people at the routes of the modu
     const headers = { ...PAGE, 'sec-fetch-site': 'cross-site', origin: 'https://evil.example' };
     expectPage(await visitor.visit(`${host.url}/auth/choose`, { form, headers }), 400, 'This does not work');
     expectPage(await open(visitor, `${host.url}/auth/choose`), 400, 'Which event?');
+    // Nor by an address alone.
+    const sent = await visitor.visit(`${host.url}/auth/choose?${queryOf(form)}`, {
+      method: 'POST',
+      headers: PAGE,
+    });
+    expectPage(sent, 400, 'Which event?');
     const none = await signedIn(host, 'nora.none');
     const page = await open(none, `${host.url}/auth/choose?eventId=world-2026`);
     expectPage(page, 403, 'You have no exhibitor here');
