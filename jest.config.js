@@ -35,8 +35,8 @@ export default {
   ],
   setupFilesAfterEnv: ['<rootDir>/test/setup/no-secrets.ts'],
   testTimeout: 30_000,
-  // Two more than there are cores: many suites wait for a browser, a server or a timer.
-  maxWorkers: availableParallelism() + 2,
+  // One more than there are cores: many suites wait for a browser, a server or a timer. With two more, those that measure times fail.
+  maxWorkers: availableParallelism() + 1,
   // Module registries of finished suites stay in memory; a new worker starts faster than a full heap is collected.
   workerIdleMemoryLimit: '700MB',
   testSequencer: '<rootDir>/test/setup/long-suites-first.js',
