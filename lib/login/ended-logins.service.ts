@@ -9,11 +9,20 @@ import { SharedValues } from '../store/shared-values.service.js';
 
 const KIND = 'ended-login';
 
-/** Names that are remembered in one process, and logins that are remembered as not ended. */
+/** Ends that are remembered in one process, and logins that are remembered as not ended. */
 const MAX = 100_000;
+
+/** The time of an end that counts already. */
+const AT_ONCE = 1;
 
 /** How long an identity counts after a new login of the same person, in ms: requests are under way. */
 const GRACE = 60_000;
+
+/**
+ * How far ahead the end of a login may be for the login to count until then, in ms: `GRACE`, and 10 s by a clock that is behind. An end
+ * that is farther ahead was recorded before the date was set back, which revives no login.
+ */
+const FARTHEST = GRACE + 10_000;
 
 /**
  * By how much the date of the host may be set back, in ms. A sealed identity is valid for so much longer then, and so the end of its
@@ -21,22 +30,26 @@ const GRACE = 60_000;
  */
 export const CLOCK_MARGIN = 7_200_000;
 
-/**
- * How far ahead an end may be for the login to count until then, in ms: `GRACE`, and 10 s by a clock that is behind. An end that is farther
- * ahead was recorded before the date was set back, which revives no login.
- */
-const FARTHEST = GRACE + 10_000;
+/** Which of two times for one name counts. */
+const EARLIER = Math.min;
+const LATER = Math.max;
 
 /** Of the registrations in this process that have no store, from start to close: they share what has ended. */
 const registered = new Set<EndedLogins>();
 
 /**
- * Logins that ended: under the id of the identity; with `logoutCheck.provider` also under names of the user and the session. In this
- * process the last 100,000; across processes with a `store`, as a key alone with a value of {@link EndedName}.
+ * Logins that ended: the last 100,000 in this process, and with a `store` in all of them. An end is a time in ms since 1970 that is kept
+ * under a name. There are two kinds:
+ *
+ * | what ends              | name                   | time                                             | of two times counts |
+ * | ---------------------- | ---------------------- | ------------------------------------------------ | ------------------- |
+ * | one login              | the id of its identity | from which it has ended; 1 where that is at once | the earlier one     |
+ * | logins before a logout | see `logout-names`     | of the logout                                    | the later one       |
  */
 @Injectable()
 export class EndedLogins implements OnModuleInit, OnApplicationShutdown {
-  readonly #ended: ExpiringCache<number>;
+  /** The time of each end. A login that was replaced by a new one is here a minute before it has ended. */
+  readonly #ends: ExpiringCache<number>;
   /** Logins that had not ended when the store was asked, for `logoutCheck.ttl` ms. */
   readonly #notEnded: ExpiringCache<true>;
   readonly #settings: CheckedOptions['settings'];
@@ -47,7 +60,7 @@ export class EndedLogins implements OnModuleInit, OnApplicationShutdown {
     @Inject(Clock) private readonly clock: Clock,
   ) {
     this.#settings = settings;
-    this.#ended = createCache(clock, { max: MAX });
+    this.#ends = createCache(clock, { max: MAX });
     this.#notEnded = createCache(clock, { max: MAX });
   }
 
@@ -64,31 +77,36 @@ export class EndedLogins implements OnModuleInit, OnApplicationShutdown {
   /**
    * Ends the login of this identity. What the store does not take is written soon.
    *
-   * @param endsAt end of the login, in ms since 1970: another service may give its logins more time. Default: `absoluteTtl` from now
-   * @param from time from which it has ended, a minute from now at most; 1 is at once. It never replaces an earlier one
+   * @param validUntil when the identity expires for good, in ms since 1970: its end is remembered until then. Another service may give its
+   * logins more time. Default: `absoluteTtl` from now
+   * @param from time from which the login has ended, a minute from now at most. It never replaces an earlier one
    */
-  async end(id: string, endsAt?: number, from = 1): Promise<void> {
-    const left = endsAt === undefined ? this.#settings.cookies.absoluteTtl : endsAt - this.clock.epochMs();
+  async end(id: string, validUntil?: number, from = AT_ONCE): Promise<void> {
+    const left =
+      validUntil === undefined ? this.#settings.cookies.absoluteTtl : validUntil - this.clock.epochMs();
     const ttl = Math.min(left, LONGEST_COOKIE) + CLOCK_MARGIN;
     // The identity of a host may have no id.
     if (ttl > 0 && id !== '') {
-      this.#remember(id, from, ttl, Math.min);
+      this.#remember(id, from, ttl, EARLIER);
       if (this.#settings.store !== undefined) {
-        await this.values.writeSoon(KIND, id, this.#ended.get(id) ?? from, ttl);
+        await this.values.writeSoon(KIND, id, this.#ends.get(id) ?? from, ttl);
       }
     }
   }
 
   /** Ends identities at once; those of a `successor`, the person who has logged in anew, a minute later. */
   async endAll(identities: readonly FormerIdentity[], successor?: string): Promise<void> {
-    const later = this.clock.epochMs() + GRACE;
-    const fromOf = ({ person }: FormerIdentity): number => (person === successor ? later : 1);
-    await Promise.all(identities.map((one) => this.end(one.id, one.endsAt, fromOf(one))));
+    const inAMinute = this.clock.epochMs() + GRACE;
+    await Promise.all(
+      identities.map(({ id, endsAt, person }) =>
+        this.end(id, endsAt, person === successor ? inAMinute : AT_ONCE),
+      ),
+    );
   }
 
-  /** Ends the logins that a logout names, unless a later one is recorded. Returns false where there is a store that did not take it. */
+  /** Records a logout, which ends the logins that it names. Returns false where there is a store that did not take it. */
   async endBefore(logout: UserLogout): Promise<boolean> {
-    const taken = await Promise.all(namesOfLogout(logout).map((name) => this.#record(name, logout.at)));
+    const taken = await Promise.all(namesOfLogout(logout).map((name) => this.#recordLogout(name, logout.at)));
     return !taken.includes(false);
   }
 
@@ -104,47 +122,61 @@ export class EndedLogins implements OnModuleInit, OnApplicationShutdown {
       return isKnown;
     }
     const loginKey = [login.loggedInAt, ...names.map(({ name }) => name)].join(' ');
-    return !this.#notEnded.has(loginKey) && this.#isEndedInStore(loginKey, names);
+    return !this.#notEnded.has(loginKey) && this.#isEndedInStore(login.id, loginKey, names);
   }
 
-  /** True for a login that has not ended, but which this process knows as replaced by a new one of the same person. */
+  /** For a login that counts: true where this process knows that a new login of the same person has replaced it. */
   endsSoon(id: string): boolean {
-    return this.#ended.has(id);
-  }
-
-  #isKnown(names: readonly EndedName[]): boolean {
-    return names.some(({ name, isEndedBy }) => {
-      const at = this.#ended.get(name);
-      return at !== undefined && isEndedBy(at);
-    });
+    return this.#ends.has(id);
   }
 
   #namesOf(login: Login, currentRegistration: string): EndedName[] {
     const now = this.clock.epochMs();
-    const own: EndedName = { name: login.id, isEndedBy: (at) => !(at > now && at <= now + FARTHEST) };
+    const own: EndedName = { name: login.id, isEndedBy: (from) => !(from > now && from <= now + FARTHEST) };
     return this.#settings.logoutCheck.provider ? [own, ...namesOfUser(login, currentRegistration)] : [own];
   }
 
-  /**
-   * Without a store also in the other registrations of this process that open the same cookies. Of two values for a name `choose` takes one,
-   * which is kept for the longer of their times.
-   */
-  #remember(name: string, at: number, ttl: number, choose: typeof Math.max): void {
-    const { store, secrets } = this.#settings;
-    for (const one of new Set([this, ...(store === undefined ? registered : [])])) {
-      if (one === this || one.#settings.secrets.some((secret) => secrets.includes(secret))) {
-        const longest = Math.max(ttl, one.#ended.getRemainingTTL(name));
-        one.#ended.set(name, choose(at, one.#ended.get(name) ?? at), { ttl: longest });
-      }
-    }
+  #isKnown(names: readonly EndedName[]): boolean {
+    return names.some(({ name, isEndedBy }) => {
+      const time = this.#ends.get(name);
+      return time !== undefined && isEndedBy(time);
+    });
   }
 
-  /** Ends the logins of this name that began at this time or before, in ms since 1970. Returns as {@link endBefore}. */
-  async #record(name: string, at: number): Promise<boolean> {
+  /** @param loginKey names the login among those that have not ended */
+  async #isEndedInStore(id: string, loginKey: string, names: readonly EndedName[]): Promise<boolean> {
+    const askedAt = this.clock.now();
+    const answers = await Promise.all(names.map(async (one) => ({ time: await this.#read(one), ...one })));
+    if (answers.some(({ time, isEndedBy }) => typeof time === 'number' && isEndedBy(time))) {
+      return true;
+    }
+    const replacedFrom = answers.find(({ name }) => name === id)?.time;
+    if (typeof replacedFrom === 'number') {
+      // By a new login, in another process: for `endsSoon`.
+      this.#remember(id, replacedFrom, CLOCK_MARGIN, EARLIER);
+    }
+    const ttl = askedAt + this.#settings.logoutCheck.ttl - this.clock.now();
+    if (ttl > 0 && answers.every(({ time }) => time !== null)) {
+      this.#notEnded.set(loginKey, true, { ttl });
+    }
+    return false;
+  }
+
+  /** The time that the store has under a name, `NaN` for other text; `undefined` without any; `null` where it does not answer. */
+  async #read({ name }: EndedName): Promise<number | undefined | null> {
+    const stored = await this.values.read(KIND, name);
+    if (stored !== null) {
+      this.values.publishOutcome(KIND, stored === undefined ? 'miss' : 'hit');
+    }
+    return typeof stored === 'string' ? Number(stored) : stored;
+  }
+
+  /** Returns false where there is a store that did not take the logout. */
+  async #recordLogout(name: string, at: number): Promise<boolean> {
     // No login that began before the logout lives longer.
     const ttl = this.#settings.cookies.absoluteTtl + CLOCK_MARGIN;
     // Valid here before the store is asked, which may be slow.
-    this.#remember(name, at, ttl, Math.max);
+    this.#remember(name, at, ttl, LATER);
     if (this.#settings.store === undefined) {
       return true;
     }
@@ -153,33 +185,21 @@ export class EndedLogins implements OnModuleInit, OnApplicationShutdown {
     if (stored === null || Number(stored) >= at) {
       return stored !== null;
     }
-    const latest = String(this.#ended.get(name) ?? at);
+    const latest = String(this.#ends.get(name) ?? at);
     return (await this.values.write(KIND, name, latest, ttl)) === true;
   }
 
-  /** @param loginKey what the login is called among those that have not ended */
-  async #isEndedInStore(loginKey: string, names: readonly EndedName[]): Promise<boolean> {
-    const askedAt = this.clock.now();
-    const answers = await Promise.all(names.map(async (one) => ({ one, stored: await this.#read(one) })));
-    const isEnded = answers.some(({ one, stored }) => typeof stored === 'number' && one.isEndedBy(stored));
-    const ttl = askedAt + this.#settings.logoutCheck.ttl - this.clock.now();
-    if (!isEnded && ttl > 0 && answers.every(({ stored }) => stored !== null)) {
-      this.#notEnded.set(loginKey, true, { ttl });
+  /**
+   * Remembers an end for the longer of its `ttl` and the time left of the one that is known. Without a store also in the other
+   * registrations of this process that open the same cookies.
+   */
+  #remember(name: string, time: number, ttl: number, whichCounts: typeof EARLIER): void {
+    const { store, secrets } = this.#settings;
+    for (const one of new Set([this, ...(store === undefined ? registered : [])])) {
+      if (one === this || one.#settings.secrets.some((secret) => secrets.includes(secret))) {
+        const longest = Math.max(ttl, one.#ends.getRemainingTTL(name));
+        one.#ends.set(name, whichCounts(time, one.#ends.get(name) ?? time), { ttl: longest });
+      }
     }
-    const [own] = answers;
-    // A new login has replaced it, in another process: for `endsSoon`.
-    if (!isEnded && typeof own?.stored === 'number') {
-      this.#remember(own.one.name, own.stored, CLOCK_MARGIN, Math.min);
-    }
-    return isEnded;
-  }
-
-  /** The time of a logout in the store, if there is one; `null` where the store does not answer. */
-  async #read({ name }: EndedName): Promise<number | undefined | null> {
-    const stored = await this.values.read(KIND, name);
-    if (stored !== null) {
-      this.values.publishOutcome(KIND, stored === undefined ? 'miss' : 'hit');
-    }
-    return typeof stored === 'string' ? Number(stored) : stored;
   }
 }

@@ -1,14 +1,12 @@
 /**
- * Names under which a logout is recorded and looked for. An own logout has the id of the identity; the end of a user by code is `user`
- * with the key of the tenant; a logout at the provider serves all tenants of a registration:
+ * Names of users and sessions, under which logouts are recorded and looked for. All tenants of a registration share those of its provider:
  *
- * | a logout token with | writes                   | an identity     | is ended by                         |
- * | ------------------- | ------------------------ | --------------- | ----------------------------------- |
- * | `sid`               | `session`                | with a `sid`    | its id, both `user`s, `session`     |
- * | `sub`               | `user`                   | without a `sid` | its id, both `user`s, `sessionless` |
- * | both                | `session`, `sessionless` |                 |                                     |
- *
- * The logout of one session ends none of the user's other sessions, but every login whose session is unknown: `sessionless`.
+ * | name                  | is written by                             | ends                                        |
+ * | --------------------- | ----------------------------------------- | ------------------------------------------- |
+ * | `session`, `sid`      | a logout token with `sid`                 | this session, whenever it began             |
+ * | `user`, `sub`         | a logout token with `sub` alone           | logins of the user until then               |
+ * | `sessionless`, `sub`  | a logout token with `sub` and `sid`       | those until then whose session is not known |
+ * | `user`, `sub`, tenant | code of the host: `ExhibitorLogins.end()` | those until then at this tenant             |
  */
 import { digestOf } from '../model/digest.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
@@ -34,24 +32,23 @@ export interface UserLogout {
   readonly at: number;
 }
 
-/** A name under which a login may have ended. Its value is a time in ms since 1970: of the logout, or from which the login has ended; or 1. */
+/** A name under which a login may have ended. */
 export interface EndedName {
   readonly name: string;
-  /** `NaN` is other text in the store. */
-  readonly isEndedBy: (at: number) => boolean;
+  /** Whether the login has ended, by the time that is kept under this name: in ms since 1970, or `NaN` for other text in the store. */
+  readonly isEndedBy: (time: number) => boolean;
 }
 
 /**
- * Names by which the login of a user may have ended, beside the id of its identity. A login without a time is taken for an earlier one
- * than each logout. Once the `keys` of the options were changed, the registration of its tenant now differs from its own.
+ * Names under which a logout may have ended this login. A login without a time counts as earlier than every logout.
  *
- * @param currentRegistration that of its tenant now
+ * @param currentRegistration that of its tenant now. It is not that of the login once the `keys` of the options were changed
  */
 export function namesOfUser(
   { tenant, registration, subject, sid, loggedInAt = 0 }: Login,
   currentRegistration: string,
 ): EndedName[] {
-  const byTime = (name: string): EndedName => ({ name, isEndedBy: (at) => at >= loggedInAt });
+  const byTime = (name: string): EndedName => ({ name, isEndedBy: (logoutAt) => logoutAt >= loggedInAt });
   const registrations = new Set([registration ?? currentRegistration, currentRegistration]);
   return [...registrations].flatMap((one): EndedName[] => [
     byTime(nameOf('user', one, subject)),
