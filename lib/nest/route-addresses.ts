@@ -11,6 +11,8 @@ import { parseUrl } from '../model/parse-url.js';
 import { NestParts } from './nest-parts.service.js';
 import { ROUTE_SETTINGS, type RouteSettings } from './route-settings.js';
 
+type Query = Record<string, string | undefined>;
+
 /** The routes of the module as the browsers of a tenant see them. */
 export interface OwnRoutes {
   /** Address of one of them, with a query of what is given. */
@@ -53,19 +55,13 @@ export class RouteAddresses {
   /** Where a person goes whose tenant is not known, after a login or a logout. */
   after(event: 'login' | 'logout'): string {
     const { afterLogin, afterLogout } = this.settings ?? {};
-    return (event === 'login' ? afterLogin : afterLogout) ?? this.#home();
-  }
-
-  #home(prefix: readonly string[] = []): string {
-    const own = segmentsOf(this.#parts.config.getGlobalPrefix());
-    const path = [...prefix, ...own].join('/');
-    return own.length > 0 || prefix.length === 0 ? `/${path}` : `/${path}/`;
+    return (event === 'login' ? afterLogin : afterLogout) ?? this.#startPage();
   }
 
   /** Address of a route beside that of a request, for a person whose tenant is not known. */
   beside(http: HttpContext, route: string, query: Query): string {
     const parts = segmentsOf(http.target.pathname).slice(0, -1);
-    return withQuery(['', ...parts, route].join('/'), query);
+    return withQuery(toPath([...parts, route]), query);
   }
 
   /**
@@ -87,31 +83,37 @@ export class RouteAddresses {
   }
 
   /**
-   * The routes are beside the callback. What stands before it in `redirectUri`, but not where the router serves it, is removed by a
-   * proxy, and so stands before every address.
+   * The routes are beside the callback. For example, the path of `redirectUri` is `/shop/api/auth/callback`, and the router serves
+   * `/api/auth/callback`, with `api` as global prefix. So a proxy removes `/shop`, and to a browser
+   *
+   * - the login is at `/shop/api/auth/login`,
+   * - the start page, where the host names none, at `/shop/api`,
+   * - and what is requested here as `/api/profile` at `/shop/api/profile`.
    */
   #routesOf(settings: RouteSettings, tenant: Tenant): OwnRoutes {
     const login = browserLoginOf(tenant);
     const shown = this.shownCallback(tenant);
-    const served = segmentsOf(this.callbackBy(methodOf(login)));
-    const before = shown.length - served.length;
-    const isShown =
-      before >= 0 && served.every((part, at) => part.includes(':') || isSame(part, shown[before + at]));
-    const prefix = isShown ? shown.slice(0, before) : [];
-    const folder = ['', ...shown.slice(0, -1)].join('/');
-    const home = this.#home(prefix);
+    const removed = removedBefore(segmentsOf(this.callbackBy(methodOf(login))), shown);
+    const folder = toPath(shown.slice(0, -1));
+    const startPage = this.#startPage(removed);
     return {
       urlOf: (route, query) => withQuery(`${folder}/${route}`, query),
       urlOfRequest: ({ request, target: { pathname, search } }) => {
-        // Where the application is mounted in another one of Express, the address of the request has that path.
-        const mount = segmentsOf(request.baseUrl ?? '').length;
-        const added = prefix.slice(0, Math.max(prefix.length - mount, 0)).map((part) => `/${part}`);
-        return safeReturnTo(`${added.join('')}${pathname}${search}`);
+        // Where this application is mounted in another one of Express, that one has removed the end of it, and `pathname` still has that.
+        const mounted = segmentsOf(request.baseUrl ?? '').length;
+        const byProxy = removed.slice(0, Math.max(removed.length - mounted, 0));
+        return safeReturnTo(`${toPath(byProxy)}${pathname}${search}`);
       },
       origin: new URL(login.redirectUri).origin,
-      afterLogin: settings.afterLogin ?? home,
-      afterLogout: settings.afterLogout ?? home,
+      afterLogin: settings.afterLogin ?? startPage,
+      afterLogout: settings.afterLogout ?? startPage,
     };
+  }
+
+  /** The start page of the application: `/`, or `/api` with a global prefix; where a proxy removes `/shop`, `/shop/` or `/shop/api`. */
+  #startPage(removed: readonly string[] = []): string {
+    const prefix = segmentsOf(this.#parts.config.getGlobalPrefix());
+    return prefix.length === 0 ? `${toPath(removed)}/` : toPath([...removed, ...prefix]);
   }
 
   /** The parts of the path of the callback, as a browser sees it. */
@@ -127,12 +129,12 @@ export class RouteAddresses {
   }
 
   #findCallback(method: RequestMethod): string {
-    const home = [...this.#parts.modules.values()].find(({ controllers }) =>
+    const ownModule = [...this.#parts.modules.values()].find(({ controllers }) =>
       [...controllers.keys()].some((one) => typeof one === 'function' && LOGIN_CONTROLLER in one),
     );
     // Of Nest's `RouterModule`.
     const key = MODULE_PATH + this.#parts.modules.applicationId;
-    const modulePath = home && new Reflector().get<string | undefined>(key, home.metatype);
+    const modulePath = ownModule && new Reflector().get<string | undefined>(key, ownModule.metatype);
     const globalPrefix = this.#parts.config.getGlobalPrefix();
     const route = { modulePath, ctrlPath: this.settings?.path ?? '', methodPath: 'callback', globalPrefix };
     return new RoutePathFactory(this.#parts.config).create(route, method)[0] ?? '';
@@ -153,6 +155,7 @@ export class RouteAddresses {
       const served = this.callbackBy(methodOf(login ?? {}));
       // Express compares a path as it is sent, Fastify decodes it first.
       const callback = (isExpress ? served : encodeURI(served)).split('/');
+      // A parameter of the path, such as `:tenant`, stands for any value.
       const own = callback.map((part, at) => (part.includes(':') ? parts[at] : part)).join('/');
       if (given && asMatched(given) !== asMatched(own)) {
         const line = `its path is ${given}, but that of the callback is ${callback.join('/')}`;
@@ -162,8 +165,6 @@ export class RouteAddresses {
     }
   }
 }
-
-type Query = Record<string, string | undefined>;
 
 /** The address with what is given of the query. It may have one already. */
 export function withQuery(address: string, query: Query = {}): string {
@@ -181,7 +182,21 @@ export function addressOf(http: HttpContext, routes: OwnRoutes | undefined): str
   return routes === undefined ? safeReturnTo(`${pathname}${search}`) : routes.urlOfRequest(http);
 }
 
-const segmentsOf = (path: string): string[] => path.split('/').filter(Boolean);
+function segmentsOf(path: string): string[] {
+  return path.split('/').filter(Boolean);
+}
+
+/** Empty for no segments. */
+function toPath(segments: readonly string[]): string {
+  return segments.map((segment) => `/${segment}`).join('');
+}
+
+/** What a path that a browser knows has before the path that the router serves; none where it does not end in that. */
+function removedBefore(served: readonly string[], shown: readonly string[]): readonly string[] {
+  const end = shown.slice(-served.length);
+  const isServed = served.every((part, at) => part.includes(':') || isSame(part, end[at]));
+  return isServed ? shown.slice(0, -served.length) : [];
+}
 
 function isSame(served: string, shown = ''): boolean {
   return [served, encodeURI(served)].some((one) => one.toLowerCase() === shown.toLowerCase());
