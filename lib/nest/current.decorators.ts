@@ -2,7 +2,7 @@ import { createParamDecorator, type ExecutionContext } from '@nestjs/common';
 import { defaultExhibitorId } from '../exhibitors/exhibitor-id.js';
 import {
   FIND_EVENT,
-  markOfOneExhibitor,
+  markCurrentExhibitor,
   requestPairOf,
   resultsIn,
   type Results,
@@ -53,7 +53,7 @@ export const CurrentExhibitor: typeof currentExhibitor =
   (...given) =>
   (target, handler, index) => {
     if (handler !== undefined) {
-      markOfOneExhibitor(target, handler);
+      markCurrentExhibitor(target, handler);
     }
     currentExhibitor(...given)(target, handler, index);
   };

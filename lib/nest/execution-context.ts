@@ -1,4 +1,7 @@
-/** What Nest says of a route (its request and response, what is declared on its handler), and what the guards have found for it. */
+/**
+ * What a guard reads from Nest's `ExecutionContext`: request and response, and the metadata of decorators on handler and controller. And
+ * where it keeps what it has found, which decorators of parameters read.
+ */
 import { SetMetadata, type ExecutionContext } from '@nestjs/common';
 import { GUARDS_METADATA } from '@nestjs/common/constants.js';
 import { Reflector } from '@nestjs/core';
@@ -45,21 +48,18 @@ export function requestPairOf(
 /** Key of the metadata of `@AllowAnonymous()`. */
 export const ALLOW_ANONYMOUS = Symbol.for('nestjs-exhibitor.allow-anonymous');
 
-/** Key of the metadata of a controller: names of its handlers with `@CurrentExhibitor()`. */
-const OF_ONE_EXHIBITOR = Symbol.for('nestjs-exhibitor.of-one-exhibitor');
-
-/** Key of the metadata of the handlers of `choose`. */
-const CHOOSING = Symbol.for('nestjs-exhibitor.choosing');
-
 /** A handler or a controller. */
 type Target = Parameters<Reflector['get']>[1];
 
 const reflector = new Reflector();
 
 /** What `@AllowAnonymous()` says on this handler or controller; `undefined` without it. */
-export function declaredOn(target: Target): boolean | undefined {
+export function anonymousAllowedOn(target: Target): boolean | undefined {
   return reflector.get<boolean | undefined>(ALLOW_ANONYMOUS, target);
 }
+
+/** Key of the metadata of the handlers of `choose`. */
+const CHOOSING = Symbol.for('nestjs-exhibitor.choosing');
 
 /** Marks the handlers of `choose`: their requests name the event themselves, and no exhibitor. */
 export const Choosing = (): MethodDecorator => SetMetadata(CHOOSING, true);
@@ -68,22 +68,25 @@ export function isChoosing(context: ExecutionContext): boolean {
   return reflector.get<boolean | undefined>(CHOOSING, context.getHandler()) === true;
 }
 
-/** Marks a handler as one that needs the exhibitor that was chosen. By name, as Nest keeps parameters: a subclass inherits them. */
-export function markOfOneExhibitor(prototype: object, handler: string | symbol): void {
+/** Key of the metadata of a controller: names of its handlers with `@CurrentExhibitor()`. */
+const EXHIBITOR_HANDLERS = Symbol.for('nestjs-exhibitor.exhibitor-handlers');
+
+/** Marks a handler that has `@CurrentExhibitor()`. By name, as Nest keeps parameters: a subclass of the controller inherits them. */
+export function markCurrentExhibitor(prototype: object, handler: string | symbol): void {
   const { constructor } = prototype;
   if (typeof constructor === 'function') {
-    SetMetadata(OF_ONE_EXHIBITOR, [...handlersOfOneExhibitor(constructor), handler])(constructor);
+    SetMetadata(EXHIBITOR_HANDLERS, [...exhibitorHandlersOf(constructor), handler])(constructor);
   }
 }
 
 /** True where the handler of this context has `@CurrentExhibitor()`. */
-export function isOfOneExhibitor(context: ExecutionContext): boolean {
-  const type = context.getClass();
-  return handlersOfOneExhibitor(type).some((name) => type.prototype[name] === context.getHandler());
+export function hasCurrentExhibitor(context: ExecutionContext): boolean {
+  const controller = context.getClass();
+  return exhibitorHandlersOf(controller).some((name) => controller.prototype[name] === context.getHandler());
 }
 
-function handlersOfOneExhibitor(controller: Target): readonly (string | symbol)[] {
-  return reflector.get<(string | symbol)[] | undefined>(OF_ONE_EXHIBITOR, controller) ?? [];
+function exhibitorHandlersOf(controller: Target): readonly (string | symbol)[] {
+  return reflector.get<(string | symbol)[] | undefined>(EXHIBITOR_HANDLERS, controller) ?? [];
 }
 
 /** The classes and instances in `@UseGuards` of this handler or controller. */
@@ -91,17 +94,17 @@ export function guardsOn(target: Target): readonly unknown[] {
   return reflector.get<unknown[] | undefined>(GUARDS_METADATA, target) ?? [];
 }
 
-/** Finds the event of a request whose guards needed none. */
+/** Finds the event for `@CurrentEvent()` behind a guard that needs none. */
 export const FIND_EVENT = Symbol('nestjs-exhibitor.find-event');
 
 /** What guards have found. The symbol is on no copy by JSON or `structuredClone`. */
 export type Results = Partial<ExhibitorContext> & { [FIND_EVENT]?: () => Promise<string | undefined> };
 
-/**
- * In GraphQL, by the `info` of a field: the fields of one request run in parallel and may be about different events. Results are keys too:
- * `request.exhibitorContext` has those of the field that was last, and by this another field knows that they are not its own.
- */
+/** Of GraphQL, by the `info` of a field: the fields of one request run in parallel and may be about different events. */
 const resultsByField = new WeakMap<object, Results>();
+
+/** All results of fields: in `request.exhibitorContext` are those of the field that was last, which are of no other field. */
+const resultsOfFields = new WeakSet<object>();
 
 /** Keeps what a guard has found: on the request, and for its field of GraphQL. */
 export function keepResults({ context, request }: HttpContext, found: Results): void {
@@ -109,22 +112,23 @@ export function keepResults({ context, request }: HttpContext, found: Results): 
   request.exhibitorContext = found;
   const field = graphqlFieldOf(context);
   if (field !== undefined) {
-    resultsByField.set(field, found).set(found, found);
+    resultsByField.set(field, found);
+    resultsOfFields.add(found);
   }
 }
 
-/** What the guards of this handler have found. A field of GraphQL without any has what a guard of the host has set on the request. */
-export function resultsIn(
-  context: ExecutionContext,
-  { exhibitorContext }: ExhibitorRequest,
-): Results | undefined {
+/** What the guards of this handler have found, or what a guard of the host has set on the request. */
+export function resultsIn(context: ExecutionContext, request: ExhibitorRequest): Results | undefined {
+  const { exhibitorContext } = request;
   const field = graphqlFieldOf(context);
   if (field === undefined || exhibitorContext === undefined) {
     return exhibitorContext;
   }
-  return resultsByField.get(field) ?? (resultsByField.has(exhibitorContext) ? undefined : exhibitorContext);
+  const isOfAnother = resultsOfFields.has(exhibitorContext);
+  return resultsByField.get(field) ?? (isOfAnother ? undefined : exhibitorContext);
 }
 
+/** The `info` of the field; `undefined` over HTTP. */
 function graphqlFieldOf(context: ExecutionContext): object | undefined {
   return context.getType<string>() === 'graphql' ? context.getArgByIndex<object | undefined>(3) : undefined;
 }

@@ -7,7 +7,7 @@ import { UNREAD_FORM } from '../config/problems/host-problems.js';
 import { checkEventId } from '../model/path-parameters.js';
 import { setUser } from '../login/identity-reader.service.js';
 import {
-  declaredOn,
+  anonymousAllowedOn,
   FIND_EVENT,
   guardsOn,
   isChoosing,
@@ -98,7 +98,8 @@ export class ExhibitorIdentityGuard extends RouteGuard {
   protected allowsAnonymous({ context }: HttpContext): boolean | Promise<boolean> {
     const handler = context.getHandler();
     return (
-      declaredOn(handler) ?? (declaredOn(context.getClass()) === true && !this.#isAmong(guardsOn(handler)))
+      anonymousAllowedOn(handler) ??
+      (anonymousAllowedOn(context.getClass()) === true && !this.#isAmong(guardsOn(handler)))
     );
   }
 
@@ -230,7 +231,7 @@ export class ExhibitorIdentityGuard extends RouteGuard {
   #isExempt(context: ExecutionContext): boolean {
     const handler = context.getHandler();
     const ofRoute = [...guardsOn(handler), ...guardsOn(context.getClass())];
-    return ofRoute.some(isGuardOfLogins) && declaredOn(handler) !== false && !this.#isAmong(ofRoute);
+    return ofRoute.some(isGuardOfLogins) && anonymousAllowedOn(handler) !== false && !this.#isAmong(ofRoute);
   }
 
   /** True where this guard is one of those in a `@UseGuards`, which have classes and instances. */

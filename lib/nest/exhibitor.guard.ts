@@ -3,7 +3,7 @@ import type { HttpContext } from '../browser/http-context.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import { checkEventId } from '../model/path-parameters.js';
 import { ExhibitorIdentityGuard, WHO } from './exhibitor-identity.guard.js';
-import { isChoosing, isOfOneExhibitor, keepResults, type Results } from './execution-context.js';
+import { isChoosing, hasCurrentExhibitor, keepResults, type Results } from './execution-context.js';
 import { textOf } from './request-fields.js';
 import { noEvent, noExhibitor, notSelected } from './refusals.js';
 import { DECIDE, isOverHttp, SERVICES } from './route-guard.js';
@@ -46,7 +46,7 @@ export class ExhibitorGuard extends ExhibitorIdentityGuard {
     if (named !== undefined && !isPublic) {
       throw noExhibitor('this exhibitor is not one of yours at this event', identity.tenant);
     }
-    const mustChoose = !isPublic && exhibitors.length > 1 && isOfOneExhibitor(http.context);
+    const mustChoose = !isPublic && exhibitors.length > 1 && hasCurrentExhibitor(http.context);
     if (mustChoose) {
       // For the filter of a host, which leads to a page of this event.
       keepResults(http, found);
