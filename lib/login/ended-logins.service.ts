@@ -117,7 +117,10 @@ export class EndedLogins implements OnModuleInit, OnApplicationShutdown {
    */
   has(login: Login, currentRegistration: string): boolean | Promise<boolean> {
     const names = this.#namesOf(login, currentRegistration);
-    const isKnown = this.#isKnown(names);
+    const isKnown = names.some(({ name, isEndedBy }) => {
+      const time = this.#ends.get(name);
+      return time !== undefined && isEndedBy(time);
+    });
     if (isKnown || this.#settings.store === undefined) {
       return isKnown;
     }
@@ -134,13 +137,6 @@ export class EndedLogins implements OnModuleInit, OnApplicationShutdown {
     const now = this.clock.epochMs();
     const own: EndedName = { name: login.id, isEndedBy: (from) => !(from > now && from <= now + FARTHEST) };
     return this.#settings.logoutCheck.provider ? [own, ...namesOfUser(login, currentRegistration)] : [own];
-  }
-
-  #isKnown(names: readonly EndedName[]): boolean {
-    return names.some(({ name, isEndedBy }) => {
-      const time = this.#ends.get(name);
-      return time !== undefined && isEndedBy(time);
-    });
   }
 
   /** @param loginKey names the login among those that have not ended */

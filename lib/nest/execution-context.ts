@@ -45,6 +45,11 @@ export function requestPairOf(
   return { request, response: shared.res ?? shared.reply ?? shared.response ?? request.res };
 }
 
+/** GraphQL shows no pages, has no redirects, and its requests have no parameters of a route. */
+export function isOverHttp({ context }: HttpContext): boolean {
+  return context.getType<string>() === 'http';
+}
+
 /** Key of the metadata of `@AllowAnonymous()`. */
 export const ALLOW_ANONYMOUS = Symbol.for('nestjs-exhibitor.allow-anonymous');
 
@@ -89,9 +94,9 @@ function exhibitorHandlersOf(controller: Target): readonly (string | symbol)[] {
   return reflector.get<(string | symbol)[] | undefined>(EXHIBITOR_HANDLERS, controller) ?? [];
 }
 
-/** The classes and instances in `@UseGuards` of this handler or controller. */
-export function guardsOn(target: Target): readonly unknown[] {
-  return reflector.get<unknown[] | undefined>(GUARDS_METADATA, target) ?? [];
+/** The classes and instances in `@UseGuards` of these handlers and controllers. */
+export function guardsOn(...targets: readonly Target[]): readonly unknown[] {
+  return targets.flatMap((target) => reflector.get<unknown[] | undefined>(GUARDS_METADATA, target) ?? []);
 }
 
 /** Finds the event for `@CurrentEvent()` behind a guard that needs none. */

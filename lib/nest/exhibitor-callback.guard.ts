@@ -7,18 +7,10 @@ import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js
 import type { StartedLogin } from '../login/login.interface.js';
 import { setUser } from '../login/identity-reader.service.js';
 import type { FoundIdentity } from '../login/identity.js';
-import type { Results } from './execution-context.js';
+import { isOverHttp, type Results } from './execution-context.js';
 import { callPassport } from './passport.js';
 import type { Place } from './refusals.js';
-import {
-  DECIDE,
-  isOverHttp,
-  neverSettle,
-  PLACE,
-  requirePerson,
-  RouteGuard,
-  SERVICES,
-} from './route-guard.js';
+import { DECIDE, neverSettle, PLACE, requirePerson, RouteGuard, SERVICES } from './route-guard.js';
 
 /**
  * Finishes a login: on a GET route for `code`, on a POST route for `form_post`. Sets `request.user`, stores the identity and

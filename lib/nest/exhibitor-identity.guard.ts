@@ -3,21 +3,22 @@ import type { ExhibitorErrorCode } from '../errors/error-codes.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import type { HttpContext } from '../browser/http-context.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
-import { UNREAD_FORM } from '../config/problems/host-problems.js';
 import { checkEventId } from '../model/path-parameters.js';
 import { setUser } from '../login/identity-reader.service.js';
+import type { FoundIdentity } from '../login/identity.js';
 import {
   anonymousAllowedOn,
   FIND_EVENT,
   guardsOn,
   isChoosing,
+  isOverHttp,
   resultsIn,
   type Results,
 } from './execution-context.js';
-import { fieldOf, returnToOf, textOf } from './request-fields.js';
+import { eventOf, fieldOf, returnToOf } from './request-fields.js';
 import { nobody, noEvent, type Place } from './refusals.js';
 import { addressOf, type OwnRoutes } from './route-addresses.js';
-import { DECIDE, isOverHttp, PLACE, RouteGuard, SERVICES } from './route-guard.js';
+import { DECIDE, PLACE, RouteGuard, SERVICES } from './route-guard.js';
 
 /** `WWW-Authenticate` of refusals, where requests may carry a bearer token (RFC 6750 §3). */
 const CHALLENGES: Partial<Record<ExhibitorErrorCode, string>> = {
@@ -25,11 +26,19 @@ const CHALLENGES: Partial<Record<ExhibitorErrorCode, string>> = {
   login_failed: 'Bearer error="invalid_token"',
 };
 
-/** Parameters of a route that name no event. */
-const OTHER_PARAMETERS = ['tenant', 'exhibitorId'];
-
 /** Who a request comes from. */
 export const WHO = Symbol('nestjs-exhibitor.who');
+
+/** Who a request comes from. `who` and `user` are `undefined` for nobody, which only a public route lets pass. */
+interface Visitor {
+  isPublic: boolean;
+  /** Key of the tenant of the user; for nobody, that which the request names. */
+  tenant: string | undefined;
+  /** The identity as it was checked. */
+  who: FoundIdentity | undefined;
+  /** `request.user`: a copy of that identity, to which the host may add members. */
+  user: ExhibitorIdentity | undefined;
+}
 
 /**
  * Requires a user who is logged in; for routes without an event. Sets `request.user`. 401 `unauthenticated` without an
@@ -42,14 +51,29 @@ export const WHO = Symbol('nestjs-exhibitor.who');
  */
 @Injectable()
 export class ExhibitorIdentityGuard extends RouteGuard {
-  /** Runs the steps of this guard, unless the route is one of a login; called by Nest. */
+  /** Runs the steps of this guard, unless the route is one of login or logout; called by Nest. */
   override canActivate(context: ExecutionContext): boolean | Promise<boolean> {
     return this.#isExempt(context) || super.canActivate(context);
   }
 
+  /**
+   * A global guard leaves the routes of login and logout to their own guards, else nobody could log in where a user is required, nor log
+   * out while lookups fail. `@AllowAnonymous(false)` on the handler wins over that. A guard in `@UseGuards` of the route is not global.
+   */
+  #isExempt(context: ExecutionContext): boolean {
+    const handler = context.getHandler();
+    const ofRoute = guardsOn(handler, context.getClass());
+    return ofRoute.some(isGuardOfLogins) && anonymousAllowedOn(handler) !== false && !this.#isAmong(ofRoute);
+  }
+
+  /** True where this guard is one of those in a `@UseGuards`, which have classes and instances. */
+  #isAmong(guards: readonly unknown[]): boolean {
+    return guards.some((one) => one === this || one === this.constructor);
+  }
+
   /** @internal */
   protected override async [DECIDE](http: HttpContext): Promise<Results> {
-    const { found: who, user, tenant, isPublic } = await this[WHO](http);
+    const { isPublic, tenant, who, user } = await this[WHO](http);
     let event: Promise<string | undefined> | undefined;
     const found: Results = {
       identity: user,
@@ -61,13 +85,25 @@ export class ExhibitorIdentityGuard extends RouteGuard {
     return before?.identity === user && before?.tenant === tenant ? { ...before, ...found } : found;
   }
 
-  /**
-   * The user and the tenant of a request: `found` as it was checked, `user` as the object of this request, both `undefined` for
-   * nobody.
-   *
-   * @internal
-   */
-  protected async [WHO](http: HttpContext) {
+  /** The event for `@CurrentEvent()`. An identity alone needs none, so that it is looked for when a handler asks for it. */
+  async #findEvent(
+    http: HttpContext,
+    identity: ExhibitorIdentity | undefined,
+    isPublic: boolean,
+  ): Promise<string | undefined> {
+    try {
+      const named = await this.getEvent(http, identity);
+      if (named === undefined && !isPublic) {
+        throw noEvent(identity?.tenant);
+      }
+      return named === undefined ? undefined : checkEventId(named);
+    } catch (error) {
+      return await this.onFailure(http, error);
+    }
+  }
+
+  /** Who the request comes from, and of which tenant. @internal */
+  protected async [WHO](http: HttpContext): Promise<Visitor> {
     // Replies depend on the user and must not be cached for others. A header that the handler sets replaces this one.
     http.setHeader('Cache-Control', 'private, no-store');
     const isPublic = (await this.allowsAnonymous(http)) === true;
@@ -76,13 +112,25 @@ export class ExhibitorIdentityGuard extends RouteGuard {
       ? await this.#identityOrNobody(http, tenant)
       : ((await this.getIdentity(http, tenant)) ?? (await this.onNoIdentity(http)));
     if (identity !== undefined) {
-      const found = await this[SERVICES].withTenant(http, identity);
-      return { found, user: setUser(http, found), tenant: found.tenant.key, isPublic };
+      const who = await this[SERVICES].withTenant(http, identity);
+      return { isPublic, tenant: who.tenant.key, who, user: setUser(http, who) };
     }
-    if (!isPublic) {
-      throw nobody();
+    if (isPublic) {
+      return { isPublic, tenant, who: undefined, user: undefined };
     }
-    return { found: undefined, user: undefined, tenant, isPublic };
+    throw nobody();
+  }
+
+  /** A refused token counts as nobody, as a cookie that does not open. */
+  async #identityOrNobody(http: HttpContext, tenant?: string): Promise<ExhibitorIdentity | undefined> {
+    try {
+      return (await this.getIdentity(http, tenant)) ?? undefined;
+    } catch (error) {
+      if (isExhibitorError(error) && error.code === 'login_failed') {
+        return undefined;
+      }
+      throw error;
+    }
   }
 
   /**
@@ -127,27 +175,7 @@ export class ExhibitorIdentityGuard extends RouteGuard {
     http: HttpContext,
     identity?: ExhibitorIdentity,
   ): string | undefined | Promise<string | undefined> {
-    const services = this[SERVICES];
-    if (isChoosing(http.context)) {
-      if (http.isUnreadForm) {
-        services.log.warn(`POST ${http.target.pathname}: ${UNREAD_FORM}`, 'form of choose');
-      }
-      return fieldOf(http, 'eventId');
-    }
-    const { method, params = {}, query } = http.request;
-    const isHttp = http.context.getType<string>() === 'http';
-    const mayUseDefault = isHttp && Object.keys(params).every((name) => OTHER_PARAMETERS.includes(name));
-    const isReading = method === 'GET' || method === 'HEAD';
-    const eventOfLogin = mayUseDefault && isReading ? identity?.eventId : undefined;
-    if (services.settings().resolveEvent !== undefined) {
-      return services.ask('resolveEvent', http).then((named) => named ?? eventOfLogin);
-    }
-    if (isHttp && 'eventId' in params) {
-      return textOf(params['eventId']);
-    }
-    // The handler may read the event of a list or an object, so that the one of the login does not count.
-    const inQuery = mayUseDefault ? (query?.['eventId'] ?? '') : '';
-    return inQuery === '' ? eventOfLogin : textOf(inQuery);
+    return eventOf(http, identity, this[SERVICES]);
   }
 
   /**
@@ -189,54 +217,11 @@ export class ExhibitorIdentityGuard extends RouteGuard {
   protected override async [PLACE](http: HttpContext, routes?: OwnRoutes): Promise<Place> {
     const eventId = await this.getEvent(http);
     if (isChoosing(http.context) && http.request.method === 'POST') {
+      // No login leads back to a form, but to the page that has it.
       const returnTo = returnToOf(fieldOf(http, 'returnTo'));
       return { eventId, returnTo: routes?.urlOf('choose', { eventId, returnTo }) };
     }
     return { eventId, returnTo: addressOf(http, routes) };
-  }
-
-  /** The event for `@CurrentEvent()`. An identity alone needs none, so that it is looked for when a handler asks for it. */
-  async #findEvent(
-    http: HttpContext,
-    identity: ExhibitorIdentity | undefined,
-    isPublic: boolean,
-  ): Promise<string | undefined> {
-    try {
-      const named = await this.getEvent(http, identity);
-      if (named === undefined && !isPublic) {
-        throw noEvent(identity?.tenant);
-      }
-      return named === undefined ? undefined : checkEventId(named);
-    } catch (error) {
-      return await this.onFailure(http, error);
-    }
-  }
-
-  /** A refused token counts as nobody, as a cookie that does not open. */
-  async #identityOrNobody(http: HttpContext, tenant?: string): Promise<ExhibitorIdentity | undefined> {
-    try {
-      return (await this.getIdentity(http, tenant)) ?? undefined;
-    } catch (error) {
-      if (isExhibitorError(error) && error.code === 'login_failed') {
-        return undefined;
-      }
-      throw error;
-    }
-  }
-
-  /**
-   * A global guard leaves the routes of login and logout to their own guards, else nobody could log in where a user is required, nor log
-   * out while lookups fail. `@AllowAnonymous(false)` on the handler wins over that. A guard in `@UseGuards` of the route is not global.
-   */
-  #isExempt(context: ExecutionContext): boolean {
-    const handler = context.getHandler();
-    const ofRoute = [...guardsOn(handler), ...guardsOn(context.getClass())];
-    return ofRoute.some(isGuardOfLogins) && anonymousAllowedOn(handler) !== false && !this.#isAmong(ofRoute);
-  }
-
-  /** True where this guard is one of those in a `@UseGuards`, which have classes and instances. */
-  #isAmong(guards: readonly unknown[]): boolean {
-    return guards.some((one) => one === this || one === this.constructor);
   }
 }
 

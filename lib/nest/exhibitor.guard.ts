@@ -3,10 +3,16 @@ import type { HttpContext } from '../browser/http-context.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import { checkEventId } from '../model/path-parameters.js';
 import { ExhibitorIdentityGuard, WHO } from './exhibitor-identity.guard.js';
-import { isChoosing, hasCurrentExhibitor, keepResults, type Results } from './execution-context.js';
+import {
+  hasCurrentExhibitor,
+  isChoosing,
+  isOverHttp,
+  keepResults,
+  type Results,
+} from './execution-context.js';
 import { textOf } from './request-fields.js';
 import { noEvent, noExhibitor, notSelected } from './refusals.js';
-import { DECIDE, isOverHttp, SERVICES } from './route-guard.js';
+import { DECIDE, SERVICES } from './route-guard.js';
 
 /**
  * Finds the exhibitors of the user for the event of the request, and sets `request.exhibitors` and
@@ -21,7 +27,7 @@ import { DECIDE, isOverHttp, SERVICES } from './route-guard.js';
 export class ExhibitorGuard extends ExhibitorIdentityGuard {
   /** Who, of which tenant; which event, which exhibitors, which one. @internal */
   protected override async [DECIDE](http: HttpContext): Promise<Results> {
-    const { found: who, user, tenant, isPublic } = await this[WHO](http);
+    const { isPublic, tenant, who, user } = await this[WHO](http);
     const namedEvent = await this.getEvent(http, who?.identity);
     if (who === undefined || (isPublic && namedEvent === undefined)) {
       const eventId = namedEvent === undefined ? undefined : checkEventId(namedEvent);

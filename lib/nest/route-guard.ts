@@ -5,7 +5,7 @@ import { isNavigation, isWithoutUser } from '../browser/fetch-metadata.js';
 import type { HttpContext } from '../browser/http-context.js';
 import type { ExhibitorRequest } from '../model/exhibitor-request.interface.js';
 import { browserLoginOf } from '../config/tenant.js';
-import { keepResults, requestPairOf, type Results } from './execution-context.js';
+import { isOverHttp, keepResults, requestPairOf, type Results } from './execution-context.js';
 import { ExhibitorGuardServices, requireServices } from './guard-services.js';
 import { keepPlace, markRefusal, nobody, type Place } from './refusals.js';
 import { addressOf, withQuery, type OwnRoutes } from './route-addresses.js';
@@ -166,11 +166,6 @@ export abstract class RouteGuard implements CanActivate {
   protected async [PLACE](http: HttpContext, routes?: OwnRoutes): Promise<Place> {
     return { returnTo: addressOf(http, routes) };
   }
-}
-
-/** GraphQL shows no pages, and has no redirects. */
-export function isOverHttp({ context }: HttpContext): boolean {
-  return context.getType<string>() === 'http';
 }
 
 /** Sets the headers of the login routes: no cache, and no referrer, since the address of a callback contains the code. */
