@@ -8,7 +8,7 @@ import type { Tenant } from '../config/tenant.js';
 import type { Clock } from '../call/clock.js';
 import type { Call } from '../call/call.js';
 import { retryAfterOf, waitBeforeRetry } from './limits/retry-policy.js';
-import type { RequestLimits } from './limits/tenant-limits.js';
+import type { RequestLimits } from './limits/request-limits.js';
 import { codeOf, describeOutcome, isFinal, wordsOf, type Outcome } from './outcome.js';
 import type { TransportReply, TransportRequest } from './transport-request.interface.js';
 import type { AxiosClient } from './wire/axios-client.js';
@@ -59,7 +59,7 @@ export class RequestAttempts {
         return { status, body, sentAt };
       }
       const retryAfterMs = retryAfterOf(outcome, clock.epochMs());
-      const paused = limits.tellRests(outcome, retryAfterMs, this.request.about);
+      const paused = limits.pauseAfter(outcome, retryAfterMs, this.request.about);
       const wait = waitBeforeRetry({
         outcome,
         attempt,

@@ -63,7 +63,7 @@ export class PublishedDocuments<T> {
     if (good !== undefined && (isFresh || isResting)) {
       return good.value;
     }
-    const failure = isResting ? this.rests.failure(document.subject) : undefined;
+    const failure = isResting ? this.rests.find(document.subject)?.failure : undefined;
     if (failure !== undefined) {
       throw errorOf(failure, { tenant: tenant.key, attempts: 0 });
     }

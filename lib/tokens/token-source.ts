@@ -8,7 +8,6 @@ import type { Tenant } from '../config/tenant.js';
 import type { Clock } from '../call/clock.js';
 import type { Call } from '../call/call.js';
 import { withTimeout } from '../call/time-limit.js';
-import type { Rests } from '../call/rests.js';
 import { splitUrl } from '../http/wire/http-client.js';
 import { digestOf } from '../model/digest.js';
 import {
@@ -31,7 +30,6 @@ export class TokenSource {
   constructor(
     private readonly endpoint: TokenEndpoint,
     private readonly values: SharedValues,
-    private readonly rests: Rests,
     clock: Clock,
     private readonly log: ProblemLog,
   ) {
@@ -82,7 +80,7 @@ export class TokenSource {
     call: Call,
   ): Promise<TimedToken> {
     const about = digestOf(secretTextOf(client));
-    const failure = this.rests.failure(['refusal', state.id, about]);
+    const failure = state.refusal(about);
     if (name !== undefined && state.refused?.by !== 'host') {
       // Half of the time at most: the rest is for the token endpoint. While that rests for this process, no other one is waited for.
       const search = withTimeout(call.remaining() / 2, () =>
@@ -103,8 +101,7 @@ export class TokenSource {
     } catch (error) {
       if (isExhibitorError(error) && error.isOfHost !== true && error.attempts !== 0) {
         const { origin } = splitUrl(tenant.tokenUrl);
-        const request = { tenant: tenant.stateKey.id, origin, operation: 'token', about };
-        this.rests.tokenFailed(state.id, request, failureOf(error), isPermanent(error));
+        state.requestFailed(origin, about, failureOf(error), isPermanent(error));
       }
       throw error;
     }

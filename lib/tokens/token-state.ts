@@ -1,4 +1,7 @@
 import type { Call } from '../call/call.js';
+import { AFTER_FAILED_TOKEN, LONGEST_RESTS, type Rests, type Subject } from '../call/rests.js';
+import type { StateKey } from '../config/tenant.js';
+import type { Failure } from '../errors/failure.js';
 import type { TimedToken } from './token-lifetime.js';
 
 /** A token request under way, for all callers. */
@@ -22,15 +25,78 @@ let lastId = 0;
  */
 export class TokenState {
   /** Names it in the rests. */
-  readonly id = (lastId += 1);
+  readonly #id = (lastId += 1);
   /** The token that is held: callers get it while it lasts. */
   token: TimedToken | undefined;
   renewal: Renewal | undefined;
 
-  constructor(public refused?: Refused) {}
+  constructor(
+    private readonly rests: Rests,
+    private readonly tenant: Pick<StateKey, 'id'>,
+    public refused?: Refused,
+  ) {}
 
   /** The access token that the next one replaces; empty where there is none. */
   get replaced(): string {
     return this.refused?.by === 'service' ? this.refused.token : (this.token?.accessToken ?? '');
+  }
+
+  /** False for a while after a failure: the held token serves. */
+  get mayRenewEarly(): boolean {
+    return this.rests.left(this.#renewals) === 0;
+  }
+
+  /**
+   * Whether the held token is renewed because the service refused it: once in 10 s, since a user may name an event that it always
+   * refuses. If so, that time begins.
+   *
+   * @param age of the token in ms: after a 401, one that is younger than 10 s is not renewed. After a 403 its age does not count
+   */
+  mayReplace(age = Number.POSITIVE_INFINITY): boolean {
+    const rejections: Subject = ['rejection', this.tenant.id];
+    if (age < LONGEST_RESTS.rejection || this.rests.left(rejections) > 0) {
+      return false;
+    }
+    this.rests.begin(rejections);
+    return true;
+  }
+
+  /**
+   * Why no token is requested with this secret now; `undefined` where it may be.
+   *
+   * @param secret its digest
+   */
+  refusal(secret: string): Failure | undefined {
+    return this.rests.find(this.#requests(secret))?.failure;
+  }
+
+  /**
+   * A token request failed after its attempts: for a while, the next ones with this secret fail likewise. Where the endpoint has asked
+   * for a pause, they may wait for its end instead.
+   *
+   * @param isPermanent the endpoint will refuse it again
+   */
+  requestFailed(origin: string, secret: string, failure: Failure, isPermanent: boolean): void {
+    const asked = this.rests.left(['client', this.tenant.id, origin, secret]);
+    if (asked > 0) {
+      this.rests.begin(this.#renewals, asked);
+      return;
+    }
+    const ms = isPermanent ? LONGEST_RESTS.refusal : AFTER_FAILED_TOKEN.refusal;
+    this.rests.begin(this.#requests(secret), ms, failure);
+    this.rests.begin(this.#renewals, ms);
+  }
+
+  /** A renewal failed, whatever the cause. */
+  renewalFailed(): void {
+    this.rests.begin(this.#renewals, AFTER_FAILED_TOKEN.renewal);
+  }
+
+  get #renewals(): Subject {
+    return ['renewal', this.#id];
+  }
+
+  #requests(secret: string): Subject {
+    return ['refusal', this.#id, secret];
   }
 }

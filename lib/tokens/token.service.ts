@@ -13,7 +13,7 @@ import { TokenEndpoint } from './token-endpoint.service.js';
 import type { AccessToken, TimedToken } from './token-lifetime.js';
 import type { GetTokenOptions, InvalidateOptions } from './token-options.interface.js';
 import { TokenSource } from './token-source.js';
-import { TokenState, type Renewal } from './token-state.js';
+import { TokenState, type Refused, type Renewal } from './token-state.js';
 
 /**
  * Client-credentials access tokens of the tenants: cached, renewed in the background before they expire, and requested once
@@ -38,7 +38,7 @@ export class TokenService {
     @Inject(SharedValues) values: SharedValues,
     @Inject(ProblemLog) log: ProblemLog,
   ) {
-    this.#source = new TokenSource(endpoint, values, rests, clock, log);
+    this.#source = new TokenSource(endpoint, values, clock, log);
   }
 
   /**
@@ -70,9 +70,9 @@ export class TokenService {
     const text = options?.rejected;
     if (text === undefined) {
       // Also where this process holds none: it must not take an older one from the store.
-      this.#states.set(stateKey, new TokenState({ by: 'host' }));
+      this.#newState(stateKey, { by: 'host' });
     } else if (this.#states.get(stateKey)?.token?.accessToken === text) {
-      this.#states.set(stateKey, new TokenState({ by: 'service', token: text, at: this.clock.now() }));
+      this.#newState(stateKey, { by: 'service', token: text, at: this.clock.now() });
     }
   }
 
@@ -99,7 +99,7 @@ export class TokenService {
       return this.tokenFor(tenant, call);
     }
     if (state.renewal === undefined) {
-      if (!this.rests.mayReplace(tenant.stateKey.id, this.clock.now() - refused.requestedAt)) {
+      if (!state.mayReplace(this.clock.now() - refused.requestedAt)) {
         return undefined;
       }
       state.refused = { by: 'service', token: refused.accessToken, at: sentAt };
@@ -111,7 +111,7 @@ export class TokenService {
   renewAfter403(tenant: Tenant, forbidden: TimedToken, sentAt: number): void {
     const state = this.#stateOf(tenant);
     const isHeld = state.token?.accessToken === forbidden.accessToken && state.renewal === undefined;
-    if (isHeld && this.rests.mayReplace(tenant.stateKey.id)) {
+    if (isHeld && state.mayReplace()) {
       state.refused = { by: 'service', token: forbidden.accessToken, at: sentAt };
       this.#renewBehind(tenant, state);
     }
@@ -136,8 +136,7 @@ export class TokenService {
     if (state === undefined || token === undefined || now >= token.expiresAt) {
       return undefined;
     }
-    const isDue = now >= token.renewAt && state.renewal === undefined;
-    if (isDue && this.rests.left(['renewal', state.id]) === 0) {
+    if (now >= token.renewAt && state.renewal === undefined && state.mayRenewEarly) {
       this.#renewBehind(tenant, state);
     }
     publish('token', () => ({ tenant: tenant.key, outcome: 'hit' }));
@@ -191,7 +190,7 @@ export class TokenService {
       state.refused = undefined;
       return token;
     } catch (error) {
-      this.rests.renewalFailed(state.id);
+      state.renewalFailed();
       throw error;
     } finally {
       call.clear();
@@ -201,9 +200,13 @@ export class TokenService {
     }
   }
 
-  #stateOf(tenant: Tenant): TokenState {
-    const state = this.#states.get(tenant.stateKey) ?? new TokenState();
-    this.#states.set(tenant.stateKey, state);
+  #stateOf({ stateKey }: Tenant): TokenState {
+    return this.#states.get(stateKey) ?? this.#newState(stateKey);
+  }
+
+  #newState(key: StateKey, refused?: Refused): TokenState {
+    const state = new TokenState(this.rests, key, refused);
+    this.#states.set(key, state);
     return state;
   }
 }

@@ -3,6 +3,9 @@ import type { Rests, Subject } from '../../call/rests.js';
 /** Requests in a row without any reply that open the circuit. */
 const WITHOUT_REPLY = 40;
 
+/** Tells circuits apart. */
+let lastId = 0;
+
 /**
  * Whether a partner can be reached: the circuit breaker of one tenant, origin and group of operations. A 5xx is a reply. While
  * partners answer 5xx or late to one kind of request, the requests of others pass.
@@ -13,15 +16,9 @@ export class Circuit {
   isTold = false;
   /** Only requests that were sent since count: since the last reply, or the end of the last pause. */
   #countsFrom = 0;
-  readonly #subject: Subject;
+  readonly #subject: Subject = ['circuit', (lastId += 1)];
 
-  /** @param id tells it from other circuits */
-  constructor(
-    private readonly rests: Rests,
-    id: number,
-  ) {
-    this.#subject = ['circuit', id];
-  }
+  constructor(private readonly rests: Rests) {}
 
   /** Milliseconds until requests may be sent again; 0 where they may. */
   get openFor(): number {

@@ -1,0 +1,122 @@
+import type { Call } from '../../call/call.js';
+import type { Clock } from '../../call/clock.js';
+import type { Rest, Rests, Subject } from '../../call/rests.js';
+import type { Failure } from '../../errors/failure.js';
+import type { Operation } from '../transport-request.interface.js';
+
+/** Share of a pause over which the calls that waited for its end are spread. */
+const SPREAD = 0.1;
+
+/** Why a request is not sent now. */
+export interface NotSent {
+  readonly go: 'fail';
+  readonly retryAfterMs: number;
+  /** `undefined`: the partner cannot be reached, or too many wait. */
+  readonly failure: Failure | undefined;
+  /** The partner failed. A limit of ours, and a pause of one contact only, are no failure of the partner. */
+  readonly isOfPartner: boolean;
+}
+
+/** What a call may do now: send its request, ask again in `ms`, or fail. */
+export type Turn = { readonly go: 'send' } | { readonly go: 'wait'; readonly ms: number } | NotSent;
+
+export const SEND: Turn = { go: 'send' };
+
+/** The requests that have pauses in common. */
+export interface PausedRequests {
+  /** Id of the state of their tenant. */
+  readonly tenant: number;
+  readonly origin: string;
+  readonly operation: Operation;
+}
+
+/**
+ * The pauses that a partner asks for by `Retry-After`: the rests that such a reply begins, and who waits for their end.
+ *
+ * They are of all requests of one operation, of a tenant to an origin; at the token endpoint, of those with one secret. One person's
+ * failures are nobody's outage: a lookup pauses its contact, and the other lookups only where a second contact is limited meanwhile.
+ * Published documents and what belongs to one login do not pause.
+ *
+ * `about` is that contact, or a digest of that secret.
+ */
+export class Pauses {
+  /** Calls that wait for the end of a pause. */
+  #waiting = 0;
+  /** The rest of the contact that was limited last. */
+  #lastContact: Rest | undefined;
+
+  /** @param mostWaiting calls that may wait */
+  constructor(
+    private readonly rests: Rests,
+    private readonly clock: Clock,
+    private readonly requests: PausedRequests,
+    private readonly mostWaiting: number,
+  ) {}
+
+  /**
+   * The partner asked for a pause.
+   *
+   * @returns how long such a request now pauses, in ms
+   */
+  begin(about: string | undefined, ms: number, failure: Failure): number {
+    const { operation } = this.requests;
+    if (operation === 'token' || operation === 'list') {
+      this.rests.begin(this.#shared(about), ms, failure);
+    } else if (operation === 'lookup') {
+      const contact = this.#contact(about);
+      const last = this.#lastContact;
+      if (last !== undefined && this.#left(last) > 0 && last !== this.rests.find(contact)) {
+        this.rests.begin(this.#shared(about), ms, failure);
+      }
+      this.rests.begin(contact, ms, failure);
+      this.#lastContact = this.rests.find(contact);
+    }
+    const { rest } = this.#longest(about);
+    return rest === undefined ? 0 : this.#left(rest);
+  }
+
+  /** @param remaining time that the call has, in ms */
+  turn(about: string | undefined, remaining: number): Turn {
+    const { rest, isOfContact } = this.#longest(about);
+    if (rest === undefined) {
+      return SEND;
+    }
+    const left = this.#left(rest);
+    if (left >= remaining || this.#waiting >= this.mostWaiting) {
+      const { failure } = rest;
+      return { go: 'fail', retryAfterMs: Math.ceil(left), failure, isOfPartner: !isOfContact };
+    }
+    const spread = Math.min(rest.length * SPREAD, (remaining - left) / 2);
+    return { go: 'wait', ms: left + this.clock.random() * spread };
+  }
+
+  /** Waits for a {@link turn}, no longer than the call. */
+  async wait(ms: number, call: Call): Promise<void> {
+    this.#waiting += 1;
+    await call.sleep(ms);
+    this.#waiting -= 1;
+  }
+
+  /** The rest that such a request is in; of two, the one that ends last. */
+  #longest(about: string | undefined): { rest: Rest | undefined; isOfContact: boolean } {
+    const shared = this.rests.find(this.#shared(about));
+    const ofContact =
+      this.requests.operation === 'lookup' ? this.rests.find(this.#contact(about)) : undefined;
+    const isOfContact = (ofContact?.until ?? 0) > (shared?.until ?? 0);
+    return { rest: isOfContact ? ofContact : shared, isOfContact };
+  }
+
+  #left({ until }: Rest): number {
+    return until - this.clock.now();
+  }
+
+  #shared(about = ''): Subject {
+    const { tenant, origin, operation } = this.requests;
+    return operation === 'token' ? ['client', tenant, origin, about] : ['purpose', tenant, origin, operation];
+  }
+
+  #contact(about = ''): Subject {
+    const { tenant, origin } = this.requests;
+    return ['contact', tenant, origin, about];
+  }
+}

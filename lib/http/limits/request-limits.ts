@@ -1,0 +1,143 @@
+import type { HttpSettings } from '../../config/tenant-options.interface.js';
+import type { Tenant } from '../../config/tenant.js';
+import type { Call } from '../../call/call.js';
+import type { Clock } from '../../call/clock.js';
+import type { Rests } from '../../call/rests.js';
+import { Semaphore } from '../../call/semaphore.js';
+import { codeOf, describeOutcome, type Outcome } from '../outcome.js';
+import type { Operation } from '../transport-request.interface.js';
+import { Circuit } from './circuit.js';
+import type { ConnectionSlots, ConnectionUser } from './connection-slots.js';
+import { Pauses, SEND, type NotSent, type Turn } from './pauses.js';
+
+/** Waiting requests per slot. A burst is served; a flood is refused instead of kept in memory. */
+const WAITING_PER_SLOT = 16;
+
+const QUEUE_FULL: NotSent = { go: 'fail', retryAfterMs: 1_000, failure: undefined, isOfPartner: false };
+
+/** Largest token, userinfo, metadata or key reply in bytes. */
+const LARGEST_SMALL_REPLY = 256 * 1024;
+
+/** The retry budget: what is there at most, what a retry takes, and what a success gives. */
+const BUDGET = { full: 500, retry: 5, success: 1 };
+
+/**
+ * Limits of the requests of one operation, of one tenant to one origin, or for one published document: concurrency, retries and
+ * circuit. Slow or failing lists must not hold up guards, which look up, nor forged codes bearer tokens.
+ */
+export class RequestLimits {
+  #budget = BUDGET.full;
+  readonly circuit: Circuit;
+  readonly #slots: Semaphore;
+  readonly #user: ConnectionUser;
+  /** Since the partner asked for a pause. Most never do, and each tenant has limits. */
+  #pauses: Pauses | undefined;
+
+  /** @param tenant `undefined` for published documents, which are of all tenants */
+  constructor(
+    readonly operation: Operation,
+    readonly origin: string,
+    readonly http: HttpSettings,
+    private readonly tenant: Pick<Tenant, 'key' | 'stateKey'> | undefined,
+    private readonly connections: ConnectionSlots,
+    private readonly rests: Rests,
+    private readonly clock: Clock,
+  ) {
+    this.circuit = new Circuit(rests);
+    this.#slots = new Semaphore({ slots: http.maxConcurrent, waiting: this.#mostWaiting });
+    this.#user = { tenant: tenant?.key, held: 0 };
+  }
+
+  /** Largest accepted reply in bytes, compressed and decompressed. */
+  get largestReply(): number {
+    const { maxResponseBytes } = this.http;
+    return this.operation === 'list' || this.operation === 'lookup'
+      ? maxResponseBytes
+      : Math.min(LARGEST_SMALL_REPLY, maxResponseBytes);
+  }
+
+  /**
+   * Takes a slot and a connection for one request, waiting for them if necessary, and first, without a slot, for the end of a pause
+   * that the partner asked for. Returns `over` where the call is over first.
+   *
+   * @param about what a pause is about, see {@link TransportRequest}
+   */
+  async enter(call: Call, about: string | undefined): Promise<'entered' | 'over' | NotSent> {
+    while (!call.isOver) {
+      const turn = this.#turn(about, call);
+      if (turn.go === 'fail') {
+        return turn;
+      }
+      if (turn.go === 'wait') {
+        await this.#pauses?.wait(turn.ms, call);
+        continue;
+      }
+      const entry = await this.#slots.enter(call);
+      if (entry !== 'entered') {
+        return entry === 'full' ? QUEUE_FULL : entry;
+      }
+      if ((await this.connections.enter(this.#user, call)) === 'over') {
+        this.#slots.leave();
+        return 'over';
+      }
+      // A pause may have begun, and the circuit may have opened, while the request waited.
+      if (this.#turn(about, call).go === 'send') {
+        return entry;
+      }
+      this.leave();
+    }
+    return 'over';
+  }
+
+  /** Takes a retry from the budget, if one is left: where everything fails, retries must not multiply the load. */
+  takeRetry(): boolean {
+    const isLeft = this.#budget >= BUDGET.retry;
+    this.#budget -= isLeft ? BUDGET.retry : 0;
+    return isLeft;
+  }
+
+  succeeded(): void {
+    this.#budget = Math.min(BUDGET.full, this.#budget + BUDGET.success);
+  }
+
+  /** Returns the connection and the slot. */
+  leave(): void {
+    this.connections.leave(this.#user);
+    this.#slots.leave();
+  }
+
+  /**
+   * Begins the pause that a reply asks for: a 429, or of the token endpoint also a 503.
+   *
+   * @returns how long such a request now pauses, in ms
+   */
+  pauseAfter(outcome: Outcome, retryAfterMs: number | undefined, about: string | undefined): number {
+    const { status } = outcome;
+    const code = codeOf(outcome);
+    const isAsked = status === 429 || (status === 503 && this.operation === 'token');
+    if (!isAsked || retryAfterMs === undefined || code === undefined) {
+      return 0;
+    }
+    this.#pauses ??= this.#newPauses();
+    return this.#pauses.begin(about, retryAfterMs, { code, message: describeOutcome(outcome), status });
+  }
+
+  /** Requests that may wait for a slot, and that may wait for the end of a pause. */
+  get #mostWaiting(): number {
+    return this.http.maxConcurrent * WAITING_PER_SLOT;
+  }
+
+  #newPauses(): Pauses {
+    const { origin, operation, tenant } = this;
+    const requests = { tenant: tenant?.stateKey.id ?? 0, origin, operation };
+    return new Pauses(this.rests, this.clock, requests, this.#mostWaiting);
+  }
+
+  #turn(about: string | undefined, call: Call): Turn {
+    const { openFor } = this.circuit;
+    if (openFor > 0) {
+      return { go: 'fail', retryAfterMs: Math.ceil(openFor), failure: undefined, isOfPartner: true };
+    }
+    return this.#pauses?.turn(about, call.remaining()) ?? SEND;
+  }
+}
