@@ -48,7 +48,7 @@ export class CallbackVerifier {
     this.#identityTtl = settings.session.includes('host') ? absoluteTtl : identityTtl;
   }
 
-  /** See {@link misfitOf}. */
+  /** See {@link misfitOf}. A method, since the testing module replaces it. */
   misfitOf(...given: Parameters<typeof misfitOf>): ReturnType<typeof misfitOf> {
     return misfitOf(...given);
   }

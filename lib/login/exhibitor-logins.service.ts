@@ -37,9 +37,10 @@ export class ExhibitorLogins {
   }
 
   /**
-   * Ends logins of a stolen account, or of a user who lost the right to log in: one by the `id` of its identity, or all logins of a user at this tenant that began until now, by the clock of this host
-   * (their start is by that of the provider). The user can log in again: `login.authorize` decides about that. A `subject` is looked for
-   * only with `logoutCheck: { provider: true }`. With `store` in all processes, else in this one. Bearer tokens are not affected.
+   * Ends logins of a stolen account, or of a user who lost the right to log in: one by the `id` of its identity, or all logins of a user
+   * at this tenant that began until now, by the clock of this host (their start is by that of the provider). The user can log in again:
+   * `login.authorize` decides about that. A `subject` is looked for only with `logoutCheck: { provider: true }`. With `store` in all
+   * processes, else in this one. Bearer tokens are not affected.
    *
    * @example
    * await this.logins.end({ tenant: 'acme', subject: user.subject });
@@ -105,14 +106,17 @@ export class ExhibitorLogins {
   }
 }
 
-/** What tells who a request is. A copy, since a user of the host who does not count is removed from it. */
+/** The members that tell who a request is. A copy: where a user of the host does not count, `IdentityReader` removes it from the request. */
 function readOnly(request: ExhibitorRequest | IncomingMessage): ExhibitorRequest {
   const { method = 'GET', url = '/', headers } = request;
   const user = 'user' in request ? request.user : undefined;
   return { method, url, headers, user, params: {}, query: {} };
 }
 
-/** The ends of users and sessions are recorded beside the ids, under names that begin with `[`. Ended as an id, one would lose its time. */
+/**
+ * An id, or a subject. No id begins with `[`: names of users and sessions do (`logout-names`), and ended as an id, such a name would lose
+ * the time of its logout.
+ */
 function requireText(name: string, value: unknown): string {
   if (typeof value === 'string' && value !== '' && !(name === 'id' && value.startsWith('['))) {
     return value;

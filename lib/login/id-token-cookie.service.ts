@@ -45,7 +45,7 @@ export class IdTokenCookie {
     return undefined;
   }
 
-  /** Replaces the one of the former identity. With `endSession` it is kept, unless it is too large. */
+  /** Sets the cookie of a new login, with `endSession` and unless it is too large. The cookie of a former login goes in any case. */
   async write(
     http: HttpContext,
     { login }: Tenant,

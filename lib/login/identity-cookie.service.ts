@@ -83,13 +83,15 @@ export class IdentityCookie {
 
   /**
    * Keeps an active user logged in: once half of `identityTtl` has passed, the identity is sealed anew, until `absoluteTtl` after the
-   * login. Unless this reply sets the cookie already, or the same person has logged in anew: the new identity must stay.
+   * login. Not where this reply sets the cookie already, nor where the same person has logged in anew, whose new identity must stay.
    */
   async renew(http: HttpContext, { identity, endsAt = 0 }: FoundIdentity): Promise<void> {
     const { identityTtl, absoluteTtl } = this.#settings;
     const now = this.clock.epochMs();
-    const isDue = identity.expiresAt - now <= identityTtl / 2 && identity.expiresAt < endsAt;
-    if (!isDue || absoluteTtl <= identityTtl || isWithoutUser(http) || this.ended.endsSoon(identity.id)) {
+    // By default both times are the same, and the first seal lasts to the end.
+    const mayLast = absoluteTtl > identityTtl && identity.expiresAt < endsAt;
+    const isDue = mayLast && identity.expiresAt - now <= identityTtl / 2;
+    if (!isDue || isWithoutUser(http) || this.ended.endsSoon(identity.id)) {
       return;
     }
     const attributes = { secure: isSecure(identity.redirectUri), isRenewed: true };

@@ -27,7 +27,7 @@ export interface KeptIdentity {
   readonly endsAt: number;
 }
 
-/** As much of an identity as ends it. */
+/** An identity that is to end, since a new login replaces it or a logout ends it. */
 export interface FormerIdentity {
   id: string;
   /** See {@link KeptIdentity}. */
@@ -89,7 +89,11 @@ export function personOf({ tenant, issuer, subject }: ExhibitorIdentity): string
   return shortDigestOf(JSON.stringify([tenant, issuer, subject]));
 }
 
-/** @param tenantKey of those that a new login at this tenant replaces; a logout ends those of all tenants */
+/**
+ * What ends these identities.
+ *
+ * @param tenantKey of a new login, which replaces identities at this tenant alone. A logout names none, and ends all
+ */
 export function formerOf(kept: readonly KeptIdentity[], tenantKey?: string): FormerIdentity[] {
   return kept
     .filter(({ identity: { tenant } }) => tenant === (tenantKey ?? tenant))

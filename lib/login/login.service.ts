@@ -176,7 +176,7 @@ export class LoginService {
     return { identity, tenant, mode };
   }
 
-  /** The started login of this response, whose `state` alone names the tenant. One that is refused here can still be finished. */
+  /** The started login of this response, whose `state` alone names the tenant. A login that is refused here can still be finished. */
   async #match(
     http: HttpContext,
     { getPath }: CallbackRoute,
@@ -198,7 +198,7 @@ export class LoginService {
     }
     const secrets = this.started.secretsIn(http, login);
     if (secrets === undefined) {
-      // That of a login that was finished is gone: a reload or the back button.
+      // A login that was finished has no cookie any more: a reload or the back button.
       throw (await this.states.isSpent(login.id))
         ? new LoginFailedError('state', ADVICE)
         : this.#refuse(key, WITHOUT_COOKIE, `the browser sent ${NO_COOKIE}: start the login again`);

@@ -58,7 +58,7 @@ export class LogoutService {
    */
   async end(http: HttpContext, removeIdentity: () => void | Promise<void>): Promise<string | undefined> {
     const { identities, idToken } = await this.reader.readAll(http);
-    // Of a user who was idle for long, only the ID token may be left.
+    // That of the ID token, where a user was idle for so long that only this cookie is left.
     const identity = identities[0]?.identity;
     const isOpen = identity !== undefined && !(await this.ended.has(identity, identity.registration ?? ''));
     const ownUrl = isOpen ? identity.redirectUri : undefined;

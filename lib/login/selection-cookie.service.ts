@@ -62,10 +62,10 @@ export class SelectionCookie {
   }
 
   /**
-   * Removes what another person has chosen in a browser in which this one has logged in.
+   * Removes what another person than the user of this new identity has chosen in this browser.
    *
-   * @param kept identities that the request carries
-   * @param former those when the login began: a `form_post` from another site brings no cookie
+   * @param kept identities that the callback carries
+   * @param former identities that the start of the login carried: a callback by `form_post` from another site brings no cookie
    */
   clearOfAnother(
     http: HttpContext,
@@ -82,6 +82,7 @@ export class SelectionCookie {
     }
     this.#cookies.clearAll(http, 'selection');
     if (former.length > 0) {
+      // The cookie may be there, and not have been sent.
       this.#cookies.clear(http, 'selection', { secure: isSecure(identity.redirectUri) });
     }
   }
