@@ -4,7 +4,8 @@ import { ALLOW_ANONYMOUS } from './execution-context.js';
 /**
  * Lets requests without a user pass {@link ExhibitorIdentityGuard} and {@link ExhibitorGuard}, on a handler or a controller; the
  * handler wins. What has expired, was logged out or does not open counts as nobody. For nobody, `@CurrentIdentity()` and
- * `@CurrentExhibitor()` are `undefined`, `@CurrentExhibitors()` is `[]`, the last two behind {@link ExhibitorGuard}. A user needs neither an event nor an exhibitor.
+ * `@CurrentExhibitor()` are `undefined`, `@CurrentExhibitors()` is `[]`, the last two behind {@link ExhibitorGuard}. A user needs neither
+ * an event nor an exhibitor.
  *
  * On a controller it does not open a guard in `@UseGuards` of a handler.
  *

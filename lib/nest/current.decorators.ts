@@ -23,16 +23,15 @@ export const CurrentExhibitors = createParamDecorator((_: unknown, context: Exec
 
 const currentExhibitor = createParamDecorator((_: unknown, context: ExecutionContext) => {
   const exhibitors = resultOf('exhibitors', context, 'CurrentExhibitor', 'ExhibitorGuard') ?? [];
-  const { exhibitorId, tenant, ...results } = resultsOf(context, 'CurrentExhibitor') ?? {};
+  const results = resultsOf(context, 'CurrentExhibitor') ?? {};
   if ('exhibitor' in results) {
     return results.exhibitor;
   }
-  // A guard of the host may have set the id alone.
-  const [only, ...others] = exhibitors;
-  const current =
-    exhibitorId === undefined && others.length === 0
-      ? only
-      : exhibitors.find((one) => exhibitorId !== undefined && defaultExhibitorId(one) === exhibitorId);
+  // A guard of the host may have set the id alone, or nothing where there is one.
+  const { exhibitorId, tenant } = results;
+  const current = exhibitors.find((one) =>
+    exhibitorId === undefined ? exhibitors.length === 1 : defaultExhibitorId(one) === exhibitorId,
+  );
   if (current !== undefined) {
     return current;
   }
@@ -94,7 +93,7 @@ export const CurrentTenant = createParamDecorator((_: unknown, context: Executio
   resultOf('tenant', context, 'CurrentTenant', 'ExhibitorIdentityGuard'),
 );
 
-/** What a guard has found. Where it looked for a member and found none, that is there as `undefined`. */
+/** What a guard has found. Where it looked for a member and found none, the member is there, with the value `undefined`. */
 function resultOf<K extends keyof ExhibitorContext>(
   name: K,
   context: ExecutionContext,

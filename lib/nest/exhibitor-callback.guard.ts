@@ -44,7 +44,26 @@ export class ExhibitorCallbackGuard extends RouteGuard {
     }
   }
 
-  /** Whatever a step of the host has thrown, no page stands at an address with a code. */
+  /** The identity is kept. Where `onLoggedIn` of the host fails, it is taken back. */
+  async #welcome(http: HttpContext, found: FoundIdentity): Promise<Results> {
+    const identity = setUser(http, found);
+    const tenant = found.tenant.key;
+    try {
+      await this.onLoggedIn(http, identity);
+    } catch (error) {
+      const { log, logout } = this[SERVICES];
+      // A host without Passport keeps an identity that has ended.
+      await logout.takeBack(http, found.identity, () =>
+        callPassport(http, 'logOut', '').catch(() => undefined),
+      );
+      const option = `${this.constructor.name}.onLoggedIn`;
+      const place = { option, key: tenant };
+      throw log.hostError(place, error, { code: 'service_unavailable', message: `${option} failed` });
+    }
+    return { identity, tenant, eventId: identity.eventId };
+  }
+
+  /** Leads a person away from the address of the callback, which has the code, also where a step of the host has thrown. */
   protected override async onFailure(http: HttpContext, error: unknown): Promise<never> {
     if (this.#isForPerson(http)) {
       return this.#leadToPage(http, isExhibitorError(error) ? error : this.#logged(error));
@@ -83,24 +102,6 @@ export class ExhibitorCallbackGuard extends RouteGuard {
     } catch {
       return undefined;
     }
-  }
-
-  async #welcome(http: HttpContext, found: FoundIdentity): Promise<Results> {
-    const identity = setUser(http, found);
-    const tenant = found.tenant.key;
-    try {
-      await this.onLoggedIn(http, identity);
-    } catch (error) {
-      const { log, logout } = this[SERVICES];
-      // A host without Passport keeps an identity that has ended.
-      await logout.takeBack(http, found.identity, () =>
-        callPassport(http, 'logOut', '').catch(() => undefined),
-      );
-      const option = `${this.constructor.name}.onLoggedIn`;
-      const place = { option, key: tenant };
-      throw log.hostError(place, error, { code: 'service_unavailable', message: `${option} failed` });
-    }
-    return { identity, tenant, eventId: identity.eventId };
   }
 
   /** Path that the provider called. Override it behind a proxy that removes a prefix of the path. */

@@ -11,7 +11,8 @@ import { ExhibitorGuardServices, requireServices } from './guard-services.js';
 const NAME = 'ExhibitorSelection';
 
 /**
- * Stores which of several exhibitors a user acts for, by tenant and event: in a cookie, until `absoluteTtl`, a logout or a login of another person.
+ * Stores which of several exhibitors a user acts for, by tenant and event: in a cookie, until `absoluteTtl`, a logout or a login of
+ * another person.
  *
  * @example
  * @Post('events/:eventId/select') @UseGuards(ExhibitorGuard) @Redirect('/', 303)

@@ -25,7 +25,7 @@ import { DECIDE, SERVICES } from './route-guard.js';
  */
 @Injectable()
 export class ExhibitorGuard extends ExhibitorIdentityGuard {
-  /** Who, of which tenant; which event, which exhibitors, which one. @internal */
+  /** The whole way: who, which event, which exhibitors, which of them. @internal */
   protected override async [DECIDE](http: HttpContext): Promise<Results> {
     const { isPublic, tenant, who, user } = await this[WHO](http);
     const namedEvent = await this.getEvent(http, who?.identity);
@@ -47,19 +47,22 @@ export class ExhibitorGuard extends ExhibitorIdentityGuard {
         : this[SERVICES].ownOf(exhibitors, named ?? selections.read(http, who, eventId));
     const found: Results = { identity: user, tenant, eventId, exhibitors };
     if (exhibitor !== undefined) {
-      return { ...found, exhibitor, exhibitorId: lookups.idOf(exhibitor) };
+      return { exhibitor, exhibitorId: lookups.idOf(exhibitor), ...found };
     }
-    if (named !== undefined && !isPublic) {
+    if (isPublic) {
+      return { exhibitor: undefined, ...found };
+    }
+    if (named !== undefined) {
       throw noExhibitor('this exhibitor is not one of yours at this event', identity.tenant);
     }
-    const mustChoose = !isPublic && exhibitors.length > 1 && hasCurrentExhibitor(http.context);
-    if (mustChoose) {
+    if (exhibitors.length > 1 && hasCurrentExhibitor(http.context)) {
       // For the filter of a host, which leads to a page of this event.
       keepResults(http, found);
       await this.onNotSelected(http, identity, eventId);
+      return { exhibitor: undefined, ...found };
     }
-    // Without the member `exhibitor`, `@CurrentExhibitor()` answers 409: it was not asked for here, or there is none to choose.
-    return isPublic || mustChoose ? { ...found, exhibitor: undefined } : found;
+    // Without a member `exhibitor`, by which `@CurrentExhibitor()` answers 409: there is none, and `onNoExhibitor` has returned.
+    return found;
   }
 
   /** Id of the exhibitor that the request is about, where it names one. */

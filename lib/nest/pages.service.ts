@@ -81,23 +81,25 @@ export class Pages {
     const routes = await this.routesFor(place.tenant ?? found?.tenant);
     const { eventId = found?.eventId } = place;
     const returnTo = 'returnTo' in place ? place.returnTo : addressOf(http, routes);
-    const login = (prompt?: string) => routes?.urlOf('login', { eventId, returnTo, prompt });
-    const isAnonymous = status === 401;
+    const target = { eventId, returnTo };
+    // Nobody is logged in: a page that needs no user.
+    const homeUrl =
+      status === 401
+        ? (routes?.afterLogout ?? this.addresses.after('logout'))
+        : (routes?.afterLogin ?? this.addresses.after('login'));
     return this.#show(http, {
       kind: 'failed',
       status,
       code,
       ...(reason !== undefined && { reason }),
       ...wordsFor(refused),
-      ...(routes !== undefined && { loginUrl: login() }),
+      ...(routes !== undefined && { loginUrl: routes.urlOf('login', target) }),
       ...(routes !== undefined &&
         isOfAccount(refused) && {
-          accountUrl: login('login'),
+          accountUrl: routes.urlOf('login', { ...target, prompt: 'login' }),
           logout: { action: routes.urlOf('logout'), fields: {} },
         }),
-      homeUrl:
-        (isAnonymous ? routes?.afterLogout : routes?.afterLogin) ??
-        this.addresses.after(isAnonymous ? 'logout' : 'login'),
+      homeUrl,
     });
   }
 

@@ -50,11 +50,12 @@ export abstract class RouteGuard implements CanActivate {
       return true;
     } catch (error) {
       await this.#fail(http, error);
+      // An override of `onFailure` has thrown nothing: Nest answers 403.
       return false;
     }
   }
 
-  /** What `onFailure` throws goes to the filter, with what a page for people needs to know. */
+  /** Throws what `onFailure` throws, for the filter. Where the filter shows a page to a person, it reads what the request was about. */
   async #fail(http: HttpContext, error: unknown): Promise<void> {
     try {
       await this.onFailure(http, error);

@@ -67,7 +67,7 @@ export class RouteReplies {
     const login = await this.services.login.started.open(textOf(query['login']) ?? '');
     // Nor by a frame, which a page of a neighbour host may have made.
     const mayLead = this.services.pages.mayLead(http);
-    if (login !== undefined && mayLead && (await this.#isOver(http, login))) {
+    if (login !== undefined && mayLead && (await this.#hasLoggedInSince(http, login))) {
       // So that a page which refuses this identity does not lead here again and again.
       this.services.led.set(http, this.services.tenants.peek(login.tenant)?.login?.redirectUri ?? '');
       return this.#goOn(http, login.tenant, login.returnTo);
@@ -111,16 +111,17 @@ export class RouteReplies {
     http.redirect(returnTo ?? routes?.afterLogin ?? pages.addresses.after('login'), 303);
   }
 
-  /**
-   * True where the user has logged in at that tenant since the login started. Which states were used is not asked. The identity that this
-   * login was to replace may be young enough for the tolerance of clocks, and is not newer.
-   */
-  async #isOver(http: HttpContext, { tenant: key, startedAt, former }: OpenedLogin): Promise<boolean> {
+  /** True where the request has an identity of the tenant of this started login that is newer than that: by this login, or a later one. */
+  async #hasLoggedInSince(
+    http: HttpContext,
+    { tenant: key, startedAt, former }: OpenedLogin,
+  ): Promise<boolean> {
     if (this.clock.epochMs() - startedAt > MAX_AGE) {
       return false;
     }
     try {
       const identity = await this.services.identityOf(http, key);
+      // An identity that was there before could be newer by the tolerance of clocks.
       if (identity?.loggedInAt === undefined || former.some(({ id }) => id === identity.id)) {
         return false;
       }

@@ -24,7 +24,8 @@ function statusOf({ code, isOfHost }: ExhibitorError): number {
 }
 
 /**
- * The reply for an error: an `HttpException` that a function of the host threw, else `{ statusCode, message, error, code, reason? }`, with the error as `cause`.
+ * The reply for an error: an `HttpException` that a function of the host threw, else `{ statusCode, message, error, code, reason? }`,
+ * with the error as `cause`.
  *
  * @param http gets `Retry-After`, in seconds
  */
