@@ -89,7 +89,8 @@ export class EndedLogins implements OnModuleInit, OnApplicationShutdown {
     if (ttl > 0 && id !== '') {
       this.#remember(id, from, ttl, EARLIER);
       if (this.#settings.store !== undefined) {
-        await this.values.writeSoon(KIND, id, this.#ends.get(id) ?? from, ttl);
+        const earliest = this.#ends.get(id) ?? from;
+        await this.values.writeSoon(KIND, id, earliest, ttl);
       }
     }
   }

@@ -8,7 +8,7 @@ import type { ExhibitorRequest } from '../model/exhibitor-request.interface.js';
 import { ExhibitorGuardServices, requireServices } from './guard-services.js';
 import { isRefusal, placeOf } from './refusals.js';
 
-/** Of what Nest answers with 500. */
+/** Logs what Nest would answer with 500 under the name that Nest uses for it. */
 const NEST_LOGGER = new Logger('ExceptionsHandler');
 
 /** Nest selects a filter by `instanceof`: true for the errors of every copy of this package, and for what its guards have thrown. */
@@ -69,7 +69,6 @@ export class ExhibitorExceptionFilter extends BaseExceptionFilter<unknown> {
       return super.catch(thrown, host);
     }
     if (!(thrown instanceof HttpException)) {
-      // As Nest logs it.
       NEST_LOGGER.error(thrown);
     }
     return this.#show(http, thrown, host);

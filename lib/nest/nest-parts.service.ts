@@ -21,7 +21,7 @@ export class NestParts {
     if (modules === undefined || config === undefined || adapterHost === undefined) {
       throw secondNest();
     }
-    // Made by `@nestjs/core`, of its `@nestjs/common`.
+    // The logger of this filter is one of the `@nestjs/common` that `@nestjs/core` loads.
     if (!(BaseExceptionFilter['logger'] instanceof Logger)) {
       throw secondNest();
     }

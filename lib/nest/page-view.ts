@@ -114,7 +114,7 @@ const BY_CODE: Partial<Record<ExhibitorErrorCode, Words>> = {
   invalid_argument: ['This does not work', 'The address or the form has a value that is not valid.'],
   event_required: ['Which event?', 'The address names no event. Please open the page from this site again.'],
   no_exhibitor: ['You have no exhibitor here', 'Your account belongs to no exhibitor of this event.'],
-  // Of a form: an address that is opened leads to the question.
+  // After a form. Who opens an address is led to the question instead.
   exhibitor_not_selected: [
     'Choose an exhibitor first',
     'You act for several exhibitors at this event. Go back, and load the page again to choose.',

@@ -75,6 +75,7 @@ export class Pages {
     return this.showRefusal(http, { status, code, reason }, { ...place, tenant: place.tenant ?? tenant });
   }
 
+  /** The page for a refusal, with the links that may help. */
   async showRefusal(http: HttpContext, refused: Refused, place: Place): Promise<void> {
     const { status, code, reason } = refused;
     const found = http.request.exhibitorContext;

@@ -18,7 +18,7 @@ export const SERVICES = Symbol('nestjs-exhibitor.services');
 /** What a new login would be for, where a request is led to it or refused. */
 export const PLACE = Symbol('nestjs-exhibitor.place');
 
-/** Common steps of all guards. Every step may be overridden; all but the first two may return a promise. */
+/** Common steps of all guards. Every step may be overridden; all but `getRequest` and `getResponse` may return a promise. */
 @Injectable()
 export abstract class RouteGuard implements CanActivate {
   readonly #services: ExhibitorGuardServices;
@@ -175,7 +175,7 @@ export function setLoginHeaders(http: HttpContext): void {
   http.setHeader('Referrer-Policy', 'no-referrer');
 }
 
-/** For the start and the end of a login, which a request without a user must neither begin nor spend: it is answered here. */
+/** Answers a page that a browser loads ahead, and HEAD: neither must begin a login, nor spend one. */
 export async function requirePerson(http: HttpContext): Promise<void> {
   setLoginHeaders(http);
   if (isWithoutUser(http)) {

@@ -13,6 +13,7 @@ import { fieldOf, returnToOf, textOf } from './request-fields.js';
 import { ExhibitorSelection } from './exhibitor-selection.service.js';
 import { ExhibitorGuardServices } from './guard-services.js';
 import { isReason, wordsFor, type Refused } from './page-view.js';
+import { setLoginHeaders } from './route-guard.js';
 import { toHttpException } from './to-http-exception.js';
 
 /** Age up to which a started login leads back from the page of its failure, in ms. */
@@ -44,7 +45,7 @@ export class RouteReplies {
     const http = this.#httpOf(pair);
     const { pages, tenants } = this.services;
     const returnTo = returnToOf(fieldOf(http, 'returnTo') ?? textOf(pair.request.query['returnTo']));
-    // Whose user it was is not known any more; what a proxy removes is mostly the same for all tenants.
+    // The tenant of the user is not known any more. For the addresses any one will do: a proxy mostly removes the same for all tenants.
     const routes = await pages.routesFor(tenants.onlyKey ?? tenants.fixed[0]?.key);
     http.redirect(returnTo ?? routes?.afterLogout ?? pages.addresses.after('logout'), 303);
   }
@@ -56,16 +57,15 @@ export class RouteReplies {
   /** The page of a failed login; or where that login was to lead, for a person who has logged in since then. */
   async failed(pair: RequestPair): Promise<void> {
     const http = this.#httpOf(pair);
-    http.setHeader('Cache-Control', 'private, no-store');
-    http.setHeader('Referrer-Policy', 'no-referrer');
+    setLoginHeaders(http);
     const { query } = pair.request;
     const refused = refusedFor(textOf(query['code']), textOf(query['reason']));
-    // A page of another origin could see by a redirect that somebody is logged in.
+    // A redirect shows that somebody is logged in. It is not for a script, which may be of another origin,
     if (!this.services.pages.isFor(http)) {
       return http.reply(refused.status, bodyFor(refused));
     }
     const login = await this.services.login.started.open(textOf(query['login']) ?? '');
-    // Nor by a frame, which a page of a neighbour host may have made.
+    // nor for a frame, which a page of a neighbour host may have.
     const mayLead = this.services.pages.mayLead(http);
     if (login !== undefined && mayLead && (await this.#hasLoggedInSince(http, login))) {
       // So that a page which refuses this identity does not lead here again and again.
