@@ -90,7 +90,9 @@ export class EndedLogins implements OnModuleInit, OnApplicationShutdown {
       this.#remember(id, from, ttl, EARLIER);
       if (this.#settings.store !== undefined) {
         const earliest = this.#ends.get(id) ?? from;
-        await this.values.writeSoon(KIND, id, earliest, ttl);
+        // What is in the store was written before and is an earlier end, which only an end at once replaces.
+        const rules = earliest === AT_ONCE ? {} : ({ ifAbsent: true } as const);
+        await this.values.writeSoon(KIND, id, String(earliest), ttl, rules);
       }
     }
   }

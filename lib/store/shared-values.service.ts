@@ -97,17 +97,20 @@ export class SharedValues implements BeforeApplicationShutdown {
   }
 
   /**
-   * Writes the name of a logout at once, even while the store rests. What the store does not take is written once more after a second,
-   * and at the close of the application.
-   *
-   * @param time 1, or that from which the logout counts, which replaces no earlier one
+   * Writes a logout at once, even while the store rests. What the store does not take is written once more after a second, and at the close
+   * of the application. With `ifAbsent`, a text that is there counts as written.
    */
-  async writeSoon(kind: string, name: string, time: number, ttl: number): Promise<void> {
-    const rules: WriteOptions = { evenAtRest: true, ...(time > 1 && { ifAbsent: true }) };
+  async writeSoon(
+    kind: string,
+    name: string,
+    text: string,
+    ttl: number,
+    rules: Pick<WriteOptions, 'ifAbsent'> = {},
+  ): Promise<void> {
     const attempt = async (): Promise<boolean> =>
-      (await this.write(kind, name, String(time), ttl, rules)) === true ||
+      (await this.write(kind, name, text, ttl, { evenAtRest: true, ...rules })) === true ||
       // A store that is full returns false, too.
-      (time > 1 && typeof (await this.read(kind, name)) === 'string');
+      (rules.ifAbsent === true && typeof (await this.read(kind, name)) === 'string');
     if (!(await attempt())) {
       this.#waiting.set(name, attempt, { ttl });
       const line =
