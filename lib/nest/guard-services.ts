@@ -118,11 +118,15 @@ export class ExhibitorGuardServices {
    *
    * @internal
    */
-  async withTenant(http: GuardContext, identity: ExhibitorIdentity): Promise<FoundIdentity> {
+  withTenant(http: GuardContext, identity: ExhibitorIdentity): FoundIdentity | Promise<FoundIdentity> {
     const found = http[FOUND];
-    if (found?.tenant.key === identity.tenant) {
-      return found.identity === identity ? found : { ...found, identity };
+    if (found?.tenant.key !== identity.tenant) {
+      return this.#adopt(http, identity);
     }
+    return found.identity === identity ? found : { ...found, identity };
+  }
+
+  async #adopt(http: GuardContext, identity: ExhibitorIdentity): Promise<FoundIdentity> {
     const tenant = await this.tenants.get(identity.tenant);
     const own: FoundIdentity = { identity, tenant, mode: 'cookie' };
     http[FOUND] = own;
