@@ -53,24 +53,45 @@ export function isOverHttp({ context }: HttpContext): boolean {
 /** Key of the metadata of `@AllowAnonymous()`. */
 export const ALLOW_ANONYMOUS = Symbol.for('nestjs-exhibitor.allow-anonymous');
 
-/** A handler or a controller. */
-type Target = Parameters<Reflector['get']>[1];
-
-const reflector = new Reflector();
-
-/** What `@AllowAnonymous()` says on this handler or controller; `undefined` without it. */
-export function anonymousAllowedOn(target: Target): boolean | undefined {
-  return reflector.get<boolean | undefined>(ALLOW_ANONYMOUS, target);
-}
-
 /** Key of the metadata of the handlers of `choose`. */
 const CHOOSING = Symbol.for('nestjs-exhibitor.choosing');
 
 /** Marks the handlers of `choose`: their requests name the event themselves, and no exhibitor. */
 export const Choosing = (): MethodDecorator => SetMetadata(CHOOSING, true);
 
+/** A handler or a controller. */
+type Target = Parameters<Reflector['get']>[1];
+
+/** What decorators say on a handler or a controller. */
+interface Declared {
+  /** Of `@AllowAnonymous()`; `undefined` without it. */
+  allowsAnonymous: boolean | undefined;
+  isChoosing: boolean;
+  /** The classes and instances in `@UseGuards`. */
+  guards: readonly unknown[];
+}
+
+const reflector = new Reflector();
+
+/** Read once: to look for metadata at each request takes a tenth of a guard's time. */
+const declared = new WeakMap<Target, Declared>();
+
+export function declaredOn(target: Target): Declared {
+  const known = declared.get(target);
+  if (known !== undefined) {
+    return known;
+  }
+  const read: Declared = {
+    allowsAnonymous: reflector.get<boolean | undefined>(ALLOW_ANONYMOUS, target),
+    isChoosing: reflector.get<boolean | undefined>(CHOOSING, target) === true,
+    guards: reflector.get<unknown[] | undefined>(GUARDS_METADATA, target) ?? [],
+  };
+  declared.set(target, read);
+  return read;
+}
+
 export function isChoosing(context: ExecutionContext): boolean {
-  return reflector.get<boolean | undefined>(CHOOSING, context.getHandler()) === true;
+  return declaredOn(context.getHandler()).isChoosing;
 }
 
 /** Key of the metadata of a controller: names of its handlers with `@CurrentExhibitor()`. */
@@ -92,11 +113,6 @@ export function hasCurrentExhibitor(context: ExecutionContext): boolean {
 
 function exhibitorHandlersOf(controller: Target): readonly (string | symbol)[] {
   return reflector.get<(string | symbol)[] | undefined>(EXHIBITOR_HANDLERS, controller) ?? [];
-}
-
-/** The classes and instances in `@UseGuards` of these handlers and controllers. */
-export function guardsOn(...targets: readonly Target[]): readonly unknown[] {
-  return targets.flatMap((target) => reflector.get<unknown[] | undefined>(GUARDS_METADATA, target) ?? []);
 }
 
 /** Finds the event for `@CurrentEvent()` behind a guard that needs none. */

@@ -7,9 +7,8 @@ import { checkEventId } from '../model/path-parameters.js';
 import { setUser } from '../login/identity-reader.service.js';
 import type { FoundIdentity } from '../login/identity.js';
 import {
-  anonymousAllowedOn,
+  declaredOn,
   FIND_EVENT,
-  guardsOn,
   isChoosing,
   isOverHttp,
   resultsIn,
@@ -61,9 +60,9 @@ export class ExhibitorIdentityGuard extends RouteGuard {
    * out while lookups fail. `@AllowAnonymous(false)` on the handler wins over that. A guard in `@UseGuards` of the route is not global.
    */
   #isExempt(context: ExecutionContext): boolean {
-    const handler = context.getHandler();
-    const ofRoute = guardsOn(handler, context.getClass());
-    return ofRoute.some(isGuardOfLogins) && anonymousAllowedOn(handler) !== false && !this.#isAmong(ofRoute);
+    const { allowsAnonymous, guards } = declaredOn(context.getHandler());
+    const ofRoute = [...guards, ...declaredOn(context.getClass()).guards];
+    return ofRoute.some(isGuardOfLogins) && allowsAnonymous !== false && !this.#isAmong(ofRoute);
   }
 
   /** True where this guard is one of those in a `@UseGuards`, which have classes and instances. */
@@ -144,10 +143,9 @@ export class ExhibitorIdentityGuard extends RouteGuard {
    * }
    */
   protected allowsAnonymous({ context }: HttpContext): boolean | Promise<boolean> {
-    const handler = context.getHandler();
+    const { allowsAnonymous, guards } = declaredOn(context.getHandler());
     return (
-      anonymousAllowedOn(handler) ??
-      (anonymousAllowedOn(context.getClass()) === true && !this.#isAmong(guardsOn(handler)))
+      allowsAnonymous ?? (declaredOn(context.getClass()).allowsAnonymous === true && !this.#isAmong(guards))
     );
   }
 
