@@ -131,28 +131,8 @@ const USERS = Symbol('nestjs-exhibitor.users');
 
 type GuardedRequest = ExhibitorRequest & { [USERS]?: { user: ExhibitorIdentity; found: FoundIdentity }[] };
 
-// oxlint-disable-next-line typescript/no-extraneous-class -- `new` of a subclass adds its private members to the object that is given
-class Given {
-  constructor(given: object) {
-    return given;
-  }
-}
-
-/**
- * Marks users from a cookie or a bearer token by a private member, since a host may set the same object at a later request. No copy has
- * that member: a copy is a user of the host. A WeakSet took 4 µs a request.
- */
-class OfGuard extends Given {
-  readonly #isMarked = true;
-
-  static mark(user: object): void {
-    void new OfGuard(user);
-  }
-
-  static has(user: object): boolean {
-    return #isMarked in user && user.#isMarked;
-  }
-}
+/** Users from a bearer token. A host may set the same object at a later request; a copy of it is a user of the host. */
+const ofTokens = new WeakSet<object>();
 
 /**
  * Sets `request.user` to an object of this request, to which the host may add members; its claims are read-only. A user whom an
@@ -180,8 +160,8 @@ function newUser({ identity, mode }: FoundIdentity): ExhibitorIdentity {
   if (!Object.isFrozen(user.claims)) {
     user.claims = frozenCopy(user.claims);
   }
-  if (mode !== 'host') {
-    OfGuard.mark(user);
+  if (mode === 'bearer') {
+    ofTokens.add(user);
   }
   return user;
 }
@@ -203,8 +183,10 @@ export function foundOf(request: GuardedRequest, user: unknown): FoundIdentity |
 }
 
 /** What the host has set as `request.user`; `undefined` for one whom a guard has set from a cookie or a bearer token. */
-function hostUserOf({ request: { user } }: HttpContext): object | undefined {
-  return isRecord(user) && !OfGuard.has(user) ? user : undefined;
+function hostUserOf({ request }: HttpContext): object | undefined {
+  const { user } = request;
+  const mode = foundOf(request, user)?.mode ?? 'host';
+  return isRecord(user) && mode === 'host' && !ofTokens.has(user) ? user : undefined;
 }
 
 /** The user whom the host has set. */

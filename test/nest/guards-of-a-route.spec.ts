@@ -46,6 +46,7 @@ import {
   type Host,
   type HostKind,
   type HostOptions,
+  type SessionRequest,
 } from '../support/host.js';
 import { useClosing, useHost } from '../support/lifetimes.js';
 import { Visitor, type Reply } from '../support/visitor.js';
@@ -474,6 +475,36 @@ describe('several guards of one request', () => {
       ]);
     },
   );
+
+  it("with session ['bearer', 'host'] take a user with a token for no user of a host that has kept the object", async () => {
+    let kept: unknown;
+    let last: SessionRequest | undefined;
+    const host = await start(
+      (redirectUri) => {
+        const tenant = door.tenantOptions('acme', redirectUri);
+        return {
+          tenant: { ...tenant, login: { ...tenant.login, authorizedParties: ['acme-web'] } },
+          session: ['bearer', 'host'],
+          secrets: [COOKIE_SECRET],
+        };
+      },
+      {
+        kind: 'express',
+        configure: (app) =>
+          setUser(app, 'express', (request) => {
+            last = request;
+            return kept;
+          }),
+      },
+    );
+    const visit = async (headers = {}) => new Visitor().visit(`${host.url}/own/world-2026`, { headers });
+    expect((await visit(await tokenOf({ azp: 'acme-web' }))).status).toBe(200);
+    kept = last?.user;
+    expect((await visit()).status).toBe(401);
+    // A host that copies the user into its session means to log that person in.
+    kept = structuredClone(kept);
+    expect((await visit()).status).toBe(200);
+  });
 
   it.each([
     ['cookie', 'express'],
