@@ -18,10 +18,16 @@ const ENDINGS = {
   closed: { code: 'service_unavailable', message: 'the module was closed' },
 } as const;
 
+/** Keeps the calls that are under way, to end them when the module closes. */
+export interface CallKeeper {
+  add(call: Call): void;
+  delete(call: Call): void;
+}
+
 /**
  * One call, over its token, attempts, waits and bodies together. It is over when its time is up, when its caller aborts or leaves, or
- * when the module closes: also between two steps of the same turn. Then it emits `abort`, once. When its work is done before, the
- * code that started it must {@link clear} it.
+ * when the module closes: also between two steps of the same turn. Then it emits `abort`, once. When its work is done before, it must
+ * be cleared, as {@link run} does.
  *
  * undici takes it as the signal of a request. An `AbortSignal` for each call and request would take 10 µs more of a page.
  */
@@ -46,18 +52,22 @@ export class Call extends EventEmitter<{ abort: [] }> {
   /**
    * @param ms its time, in milliseconds; `Infinity` for none
    * @param from ends it: the signal of a host, or the call that it is a part of
-   * @param onClear called when the call is over or done, perhaps more than once
+   * @param keeper keeps it and its parts until they are cleared. A call without a time is not kept: of an iterator that nobody reads to
+   * its end, nothing must stay
    */
   constructor(
     private readonly clock: Clock,
     ms: number,
     from?: AbortSignal | Call,
-    private readonly onClear?: (cleared: Call) => void,
+    private readonly keeper?: CallKeeper,
   ) {
     super();
     this.setMaxListeners(0);
     this.limit(ms);
     this.#leave = from instanceof Call ? from.#tell(this) : onAbort(from, this.abort);
+    if (ms !== Infinity && !this.isOver) {
+      keeper?.add(this);
+    }
   }
 
   /** True once the time is up, the caller aborted or the module closed. */
@@ -98,9 +108,18 @@ export class Call extends EventEmitter<{ abort: [] }> {
     return new ExhibitorError(code, message, details);
   }
 
-  /** A part of this call with a time of its own. It is over no later than this call, and for the same reason. */
+  /** A part of this call with a time of its own. It is over no later than this call, and then for the same reason. */
   part(ms: number): Call {
-    return new Call(this.clock, ms, this);
+    return new Call(this.clock, ms, this, this.keeper);
+  }
+
+  /** Does work as this call, which is then done. */
+  async run<T>(work: (call: Call) => Promise<T>): Promise<T> {
+    try {
+      return await work(this);
+    } finally {
+      this.clear();
+    }
   }
 
   /** Calls back when the call is over; at once if it already is. */
@@ -181,7 +200,7 @@ export class Call extends EventEmitter<{ abort: [] }> {
     this.#limit?.clear();
     this.removeAllListeners();
     this.#leave?.();
-    this.onClear?.(this);
+    this.keeper?.delete(this);
   }
 
   /** Ends a part when this call is over, for the same reason. */

@@ -1,43 +1,35 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { Call } from './call.js';
+import { Call, type CallKeeper } from './call.js';
 import { Clock } from './clock.js';
 
-/** Starts all calls. Closing ends each of them, whatever it waits for. */
+/** Starts all calls. Closing ends each of them, with its parts, whatever it waits for. */
 @Injectable()
-export class Calls {
+export class Calls implements CallKeeper {
   readonly #running = new Set<Call>();
   /** Every further call fails. */
   #isClosed = false;
 
   constructor(@Inject(Clock) private readonly clock: Clock) {}
 
-  /** Starts a call of `ms` milliseconds, which also ends by `from`. The caller must `clear` it. */
-  start(ms: number, from?: AbortSignal | Call): Call {
-    const call = new Call(this.clock, ms, from, this.#forget);
+  /**
+   * Starts a call, which also ends by the signal.
+   *
+   * @param ms its time, in milliseconds. `Infinity` for a call of several requests, whose parts have a time
+   */
+  start(ms: number, signal?: AbortSignal): Call {
+    return new Call(this.clock, ms, signal, this);
+  }
+
+  add(call: Call): void {
     if (this.#isClosed) {
       call.close();
-    } else if (!call.isOver) {
+    } else {
       this.#running.add(call);
     }
-    return call;
   }
 
-  /**
-   * A call of several requests, which are calls of their own by `from`. Without a time limit, and not kept here: an iterator that nobody
-   * reads to its end is collected.
-   */
-  open(signal: AbortSignal | undefined): Call {
-    return new Call(this.clock, Infinity, signal);
-  }
-
-  /** Does `work` as a call of `ms` milliseconds, which also ends by `from`. */
-  async within<T>(ms: number, work: (call: Call) => Promise<T>, from?: AbortSignal | Call): Promise<T> {
-    const call = this.start(ms, from);
-    try {
-      return await work(call);
-    } finally {
-      call.clear();
-    }
+  delete(call: Call): void {
+    this.#running.delete(call);
   }
 
   close(): void {
@@ -46,6 +38,4 @@ export class Calls {
       call.close();
     }
   }
-
-  readonly #forget = (cleared: Call): void => void this.#running.delete(cleared);
 }

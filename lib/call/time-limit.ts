@@ -55,7 +55,7 @@ export class TimeLimit {
   }
 }
 
-/** A function of the host (tenant source, shared store) did not answer in time. */
+/** A function of the host did not answer in time. */
 export class TimeoutError extends Error {
   override readonly name = 'TimeoutError';
 }

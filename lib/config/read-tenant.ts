@@ -5,7 +5,6 @@ import { digestOf } from '../model/digest.js';
 import { untrustedText } from '../model/untrusted-text.js';
 import { checkTenant } from './check-options.js';
 import type { ExhibitorSettings } from './exhibitor-settings.js';
-import { TimeoutError } from '../call/time-limit.js';
 import { Tenant } from './tenant.js';
 import type { TenantSettings } from './tenant-settings.js';
 
@@ -21,7 +20,7 @@ export interface ReadTenant {
 /**
  * Reads a tenant from its source.
  *
- * @param read what the source answers; rejects with a {@link TimeoutError} where that is too late
+ * @param read what the source answers
  * @param before the tenant as it was read last: its state is kept where its options are the same
  * @throws {ExhibitorError} `unknown_tenant`, `configuration_invalid`; `service_unavailable` and `deadline_exceeded` where the
  * source fails
@@ -65,12 +64,8 @@ async function settingsInSource(
       // A host may throw `unknown_tenant` itself.
       throw error.code === 'unknown_tenant' ? unknownTenant(key) : error;
     }
-    const isLate = error instanceof TimeoutError;
-    throw new ExhibitorError(
-      isLate ? 'deadline_exceeded' : 'service_unavailable',
-      isLate ? 'the tenant source did not answer in time' : 'the tenant source failed',
-      { tenant: untrustedText(key), cause: isLate ? undefined : error },
-    );
+    const details = { tenant: untrustedText(key), cause: error };
+    throw new ExhibitorError('service_unavailable', 'the tenant source failed', details);
   }
 }
 

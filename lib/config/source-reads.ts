@@ -3,7 +3,6 @@ import { untrustedText } from '../model/untrusted-text.js';
 import { Call } from '../call/call.js';
 import type { Clock } from '../call/clock.js';
 import { Semaphore } from '../call/semaphore.js';
-import { TimeoutError, withTimeout } from '../call/time-limit.js';
 import type { TenantSource } from './tenant-options.interface.js';
 
 /** Reads of a source under way, and reads that wait for a place. */
@@ -28,30 +27,31 @@ export class SourceReads {
   }
 
   /**
-   * What the source answers.
+   * What the source answers. Late answers are ignored.
    *
    * @param wasGood the key was good before
    * @param ms time of the wait for a place and of the read together, in ms
-   * @throws {TimeoutError} where that is over
-   * @throws {ExhibitorError} `service_unavailable` where too many wait
+   * @throws {ExhibitorError} `deadline_exceeded` where that is over; `service_unavailable` where too many wait
    */
   async find(key: string, wasGood: boolean, ms: number): Promise<unknown> {
     const call = new Call(this.clock, ms);
     const entered: Semaphore[] = [];
     try {
-      for (const limit of wasGood ? [this.#all] : [this.#ofOthers, this.#all]) {
-        const entering = limit.enter(call);
+      for (const places of wasGood ? [this.#all] : [this.#ofOthers, this.#all]) {
+        const entering = places.enter(call);
         // A read that need not wait begins in this turn.
         const entry = typeof entering === 'string' ? entering : await entering;
         if (entry !== 'entered') {
-          throw entry === 'over' ? new TimeoutError('no place within the time') : tooManyReads(key);
+          throw entry === 'full' ? tooManyReads(key) : call.failure();
         }
-        entered.push(limit);
+        entered.push(places);
       }
-      return await withTimeout(call.remaining(), () => this.source.find(key));
+      return await call.race(Promise.resolve(this.source.find(key)));
+    } catch (error) {
+      throw call.isOver ? tooLate(key) : error;
     } finally {
       call.clear();
-      entered.forEach((limit) => limit.leave());
+      entered.forEach((places) => places.leave());
     }
   }
 }
@@ -59,4 +59,9 @@ export class SourceReads {
 function tooManyReads(key: string): ExhibitorError {
   const details = { tenant: untrustedText(key), retryAfterMs: 1_000 };
   return new ExhibitorError('service_unavailable', 'too many keys of tenants are being read', details);
+}
+
+function tooLate(key: string): ExhibitorError {
+  const tenant = untrustedText(key);
+  return new ExhibitorError('deadline_exceeded', 'the tenant source did not answer in time', { tenant });
 }

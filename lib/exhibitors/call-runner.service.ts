@@ -7,17 +7,18 @@ import type { Call } from '../call/call.js';
 import { Calls } from '../call/calls.service.js';
 import type { CallOptions } from './call-options.interface.js';
 
-/** Finds the tenant of a call, and gives the call its time. */
+/** Finds the tenant of a call within the time of the call. */
 @Injectable()
 export class CallRunner {
-  readonly #defaultDeadline: number;
+  /** In ms, of the module. */
+  readonly #deadline: number;
 
   constructor(
     @Inject(TenantRegistry) private readonly tenants: TenantRegistry,
     @Inject(Calls) private readonly calls: Calls,
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
   ) {
-    this.#defaultDeadline = settings.http.deadline;
+    this.#deadline = settings.http.deadline;
   }
 
   /**
@@ -32,41 +33,32 @@ export class CallRunner {
     work: (tenant: Tenant, call: Call) => Promise<R>,
   ): Promise<R> {
     const found = this.tenants.resolve(key);
-    const isKnown = !(found instanceof Promise);
-    const ms = deadline ?? (isKnown ? found.http.deadline : this.#defaultDeadline);
-    const inTime = async (call: Call): Promise<R> => {
-      consumer.add(call.abort);
-      const tenant = isKnown ? found : await call.race(found);
-      if (!isKnown) {
+    const known = found instanceof Promise ? undefined : found;
+    const ms = deadline ?? known?.http.deadline ?? this.#deadline;
+    const call = this.calls.start(ms, signal);
+    consumer.add(call.abort);
+    return call.run(async () => {
+      const tenant = await awaited(found, call);
+      if (known === undefined) {
         const elapsed = ms - call.remaining();
         call.limit((deadline ?? tenant.http.deadline) - elapsed);
       }
-      if (call.isOver) {
-        throw call.failure({ tenant: tenant.key });
-      }
       return work(tenant, call);
-    };
-    return this.calls.within(ms, inTime, signal);
+    });
   }
 
-  /** Begins a call of several requests, each {@link within} a time of its own. The caller must end it. */
-  begin({ signal }: CallOptions): Call {
-    return this.calls.open(signal);
+  /** The tenant of a call of several requests. The search is a part of the call, with the time of one request. */
+  tenantOf({ tenant: key, deadline = this.#deadline }: CallOptions, whole: Call): Promise<Tenant> {
+    return whole.part(deadline).run(async (search) => awaited(this.tenants.resolve(key), search));
   }
+}
 
-  /** The tenant of a call of several requests. */
-  tenantOf({ tenant, deadline = this.#defaultDeadline }: CallOptions, call: Call): Promise<Tenant> {
-    return this.within(
-      deadline,
-      async (search) => search.race(Promise.resolve(this.tenants.resolve(tenant))),
-      call,
-    );
+async function awaited(found: Tenant | Promise<Tenant>, call: Call): Promise<Tenant> {
+  const tenant = found instanceof Promise ? await call.race(found) : found;
+  if (call.isOver) {
+    throw call.failure({ tenant: tenant.key });
   }
-
-  /** Does `work` as a part of a call of several requests; as a call of its own for a guard, which knows the tenant. */
-  within<R>(ms: number, work: (call: Call) => Promise<R>, whole?: Call): Promise<R> {
-    return this.calls.within(ms, work, whole);
-  }
+  return tenant;
 }
 
 /**

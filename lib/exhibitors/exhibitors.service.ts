@@ -1,6 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import type { Observable } from 'rxjs';
 import type { Exhibitor } from '../model/exhibitor-request.interface.js';
+import { Calls } from '../call/calls.service.js';
 import { Clock } from '../call/clock.js';
 import type {
   ListOptions,
@@ -36,7 +37,8 @@ export class ExhibitorsService<T = Exhibitor> {
   constructor(
     @Inject(ExhibitorPages) private readonly events: ExhibitorPages,
     @Inject(ExhibitorLookups) private readonly lookups: ExhibitorLookups,
-    @Inject(CallRunner) private readonly calls: CallRunner,
+    @Inject(CallRunner) private readonly runner: CallRunner,
+    @Inject(Calls) private readonly calls: Calls,
     @Inject(Clock) private readonly clock: Clock,
   ) {}
 
@@ -47,7 +49,7 @@ export class ExhibitorsService<T = Exhibitor> {
    * const acme = exhibitors.forTenant('acme');
    */
   forTenant(key: string): ExhibitorsService<T> {
-    const view = new ExhibitorsService<T>(this.events, this.lookups, this.calls, this.clock);
+    const view = new ExhibitorsService<T>(this.events, this.lookups, this.runner, this.calls, this.clock);
     view.#tenant = key;
     return view;
   }
@@ -59,7 +61,7 @@ export class ExhibitorsService<T = Exhibitor> {
     return fromCall(
       () => checkCall({ eventId }, listOptions, options, this.#tenant),
       async (checked, consumer) => {
-        const { page } = await this.calls.run(checked, consumer, (tenant, call) =>
+        const { page } = await this.runner.run(checked, consumer, (tenant, call) =>
           this.events.page<T>(tenant, eventId, checked, call),
         );
         consumer.next(page);
@@ -126,7 +128,7 @@ export class ExhibitorsService<T = Exhibitor> {
     return fromCall(
       () => checkCall({ eventId }, snapshotOptions, options, this.#tenant),
       async (checked, consumer) => {
-        const call = this.calls.begin(checked);
+        const call = this.calls.start(Infinity, checked.signal);
         consumer.add(call.abort);
         const whole = { ...checked, startPage: 1, maxPages: undefined, onDrift: 'error' } as const;
         const open = () => this.events.reader<T>(eventId, whole, call);
@@ -148,7 +150,7 @@ export class ExhibitorsService<T = Exhibitor> {
     return fromCall(
       () => checkCall({ eventId, contactEmail }, lookupOptions, options, this.#tenant),
       async (checked, consumer) => {
-        const records = await this.calls.run(checked, consumer, (tenant, call) => {
+        const records = await this.runner.run(checked, consumer, (tenant, call) => {
           const subject = { tenant, eventId, contactEmail };
           return checked.fresh ? this.lookups.findFresh(subject, call) : this.lookups.find(subject, call);
         });
@@ -165,7 +167,7 @@ export class ExhibitorsService<T = Exhibitor> {
     }
     // The address of a host's session was not checked yet.
     checkSubject({ eventId: subject.eventId, contactEmail: subject.contactEmail });
-    return this.calls.within(subject.tenant.http.deadline, (call) => this.lookups.find(subject, call));
+    return this.calls.start(subject.tenant.http.deadline).run((call) => this.lookups.find(subject, call));
   }
 
   /** The id of a record, by the option `exhibitorId`. @internal */
@@ -187,7 +189,7 @@ export class ExhibitorsService<T = Exhibitor> {
   #reading(eventId: string, options: StreamOptions | undefined): () => Reading<T> {
     return () => {
       const checked = checkCall({ eventId }, streamOptions, options, this.#tenant);
-      const call = this.calls.begin(checked);
+      const call = this.calls.start(Infinity, checked.signal);
       return { call, open: () => this.events.reader(eventId, checked, call) };
     };
   }

@@ -75,7 +75,7 @@ export class BearerIdentities {
   }
 
   async #verify(tenant: Tenant, token: string, key: string): Promise<Answer> {
-    return this.calls.within(tenant.http.deadline, async (call) => {
+    return this.calls.start(tenant.http.deadline).run(async (call) => {
       const { payload } = await this.validator.verify(tenant, { use: 'access_token', token }, call);
       const user = await this.userInfo.userOf(tenant, payload, token, call);
       const verified = {

@@ -111,9 +111,9 @@ export class LoginService {
     const eventId = target.eventId === undefined ? undefined : checkEventId(target.eventId);
     const parameters = checkLoginParameters(target.parameters, tenant.key);
     const ages = [login.maxAge, parameters.maxAge].filter((age) => age !== undefined);
-    const authorizeUrl = await this.calls.within(tenant.http.deadline, (call) =>
-      this.provider.urlOf(tenant, 'authorize', call),
-    );
+    const authorizeUrl = await this.calls
+      .start(tenant.http.deadline)
+      .run((call) => this.provider.urlOf(tenant, 'authorize', call));
     const request = await this.started.begin(http, tenant, login, {
       eventId,
       returnTo: safeReturnTo(target.returnTo),
@@ -138,9 +138,9 @@ export class LoginService {
     try {
       const { started, parameters, tenant } = await this.#match(http, route);
       await this.#spend(http, started, parameters);
-      const verified = await this.calls.within(tenant.http.deadline, (call) =>
-        this.callback.verify(tenant, started, parameters, call),
-      );
+      const verified = await this.calls
+        .start(tenant.http.deadline)
+        .run((call) => this.callback.verify(tenant, started, parameters, call));
       const found = await this.#keep(http, tenant, started, verified, route.storeIdentity);
       publish('login', () => ({ tenant: tenant.key, outcome: 'succeeded' }));
       return found;

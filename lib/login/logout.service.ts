@@ -169,9 +169,9 @@ export class LogoutService {
   }
 
   async #record(tenant: Tenant, token: string): Promise<boolean> {
-    const { payload } = await this.calls.within(tenant.http.deadline, (call) =>
-      this.validator.verify(tenant, { use: 'logout_token', token }, call),
-    );
+    const { payload } = await this.calls
+      .start(tenant.http.deadline)
+      .run((call) => this.validator.verify(tenant, { use: 'logout_token', token }, call));
     const { sub: subject, sid, iat } = payload;
     return this.ended.endBefore({
       registration: tenant.registration,
@@ -194,9 +194,9 @@ export class LogoutService {
       return undefined;
     }
     const { clientId, postLogoutRedirectUri } = browserLoginOf(tenant);
-    const endpoint = await this.calls.within(tenant.http.deadline, (call) =>
-      this.provider.findUrl(tenant, 'endSession', call),
-    );
+    const endpoint = await this.calls
+      .start(tenant.http.deadline)
+      .run((call) => this.provider.findUrl(tenant, 'endSession', call));
     if (endpoint === undefined) {
       return undefined;
     }

@@ -74,8 +74,8 @@ export class PublishedDocuments<T> {
       });
     }
     // Half of the time is left for the caller: then the last good one serves.
-    const inTime = this.calls.within(caller.remaining() / 2, (half) => half.race(result, call));
-    return caller.race(inTime).catch(() => good.value);
+    const half = caller.part(caller.remaining() / 2);
+    return half.run(() => half.race(result, call)).catch(() => good.value);
   }
 
   #isYounger({ good }: Published<T>, ms: number): boolean {

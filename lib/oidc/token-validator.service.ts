@@ -72,9 +72,9 @@ export class TokenValidator {
     const { use, nonce } = options;
     // Of a query, it may be a list or absent.
     const text = typeof token === 'string' ? token : '';
-    const { payload } = await this.calls.within(tenant.http.deadline, (call) =>
-      this.verify(tenant, { use, token: text, nonce }, call),
-    );
+    const { payload } = await this.calls
+      .start(tenant.http.deadline)
+      .run((call) => this.verify(tenant, { use, token: text, nonce }, call));
     return payload;
   }
 

@@ -5,7 +5,7 @@ import { ProblemLog } from '../config/problems/problem-log.service.js';
 import { SharedValues } from '../store/shared-values.service.js';
 import { TenantRegistry } from '../config/tenant-registry.service.js';
 import type { StateKey, Tenant } from '../config/tenant.js';
-import { Clock } from '../call/clock.js';
+import { Clock, LONGEST_TIMER } from '../call/clock.js';
 import type { Call } from '../call/call.js';
 import { Calls } from '../call/calls.service.js';
 import { Rests } from '../call/rests.js';
@@ -53,7 +53,7 @@ export class TokenService {
     if (known instanceof Promise) {
       // The search takes its part of the deadline. The registry limits it, so it ends here only by signal or closing.
       const startedAt = this.clock.now();
-      const tenant = await this.calls.within(Infinity, (search) => search.race(known), signal);
+      const tenant = await this.calls.start(LONGEST_TIMER, signal).run((search) => search.race(known));
       return this.#get(tenant, tenant.http.deadline - (this.clock.now() - startedAt), signal);
     }
     return this.#get(known, known.http.deadline, signal);
@@ -125,7 +125,7 @@ export class TokenService {
     }
     const left = Math.max(1, Math.ceil(ms));
     const wait = async (call: Call): Promise<AccessToken> => (await this.#wait(tenant, call)).toAccessToken();
-    return this.calls.within(left, wait, signal);
+    return this.calls.start(left, signal).run(wait);
   }
 
   /** The token that is held and has not expired. In its early window it is renewed in the background. */

@@ -60,7 +60,7 @@ async function examine(step: string, test: Step, diagnosis: Diagnosis): Promise<
   Object.assign(seen, { address: '', problem: undefined });
   const work = (call: Call): Promise<string> => test(diagnosis, call);
   try {
-    const message = await context.get(Calls).within(tenant.http.deadline, work, hints.signal);
+    const message = await context.get(Calls).start(tenant.http.deadline, hints.signal).run(work);
     return { step, status: 'ok', message };
   } catch (error) {
     if (hints.signal?.aborted === true) {

@@ -19,7 +19,7 @@ export class ExhibitorPages {
   readonly #schema: ExhibitorSettings['exhibitorSchema'];
 
   constructor(
-    @Inject(CallRunner) private readonly calls: CallRunner,
+    @Inject(CallRunner) private readonly runner: CallRunner,
     @Inject(RestClient) private readonly rest: RestClient,
     @Inject(ProblemLog) private readonly log: ProblemLog,
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
@@ -29,18 +29,14 @@ export class ExhibitorPages {
 
   /** A reader of all pages. The tenant is found once, so that a stream never contains pages of two tenants. */
   async reader<T>(eventId: string, options: StreamCall, call: Call): Promise<PageReader<T>> {
-    const tenant = await this.calls.tenantOf(options, call);
+    const tenant = await this.runner.tenantOf(options, call);
     const { deadline = tenant.http.deadline } = options;
     return new PageReader({
       ...options,
       call,
       tenant: tenant.key,
       fetch: (page, itemsPerPage, requests) =>
-        this.calls.within(
-          deadline,
-          (one) => this.page<T>(tenant, eventId, { page, itemsPerPage }, one),
-          requests,
-        ),
+        requests.part(deadline).run((one) => this.page<T>(tenant, eventId, { page, itemsPerPage }, one)),
     });
   }
 
