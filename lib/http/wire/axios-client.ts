@@ -28,9 +28,20 @@ export async function loadAxios(): Promise<AxiosPackages> {
   return { axios, HttpService };
 }
 
+/** What became of a request that was given to axios. */
+interface Sent {
+  /**
+   * What {@link HttpClient.send} tells of the request on the wire, and never rejects; `undefined` where no interceptor has let it pass. Of
+   * the last one, where an interceptor sends it again.
+   */
+  outcome: Promise<Outcome> | undefined;
+  /** The error by which interceptors were told that this outcome is a failure. */
+  told: ExhibitorError | undefined;
+}
+
 /**
  * A private `HttpService` on an axios instance of its own. axios calls the interceptors of the host; its adapter sends with the
- * {@link HttpClient}. From the interceptors come headers and nothing else.
+ * {@link HttpClient}, which knows undici and every time limit. From the interceptors come headers and nothing else.
  */
 export class AxiosClient {
   readonly #client: HttpClient;
@@ -61,71 +72,69 @@ export class AxiosClient {
   }
 
   /**
-   * The outcome of a request; never rejects. An interceptor may never end: then the end of the call is the outcome.
+   * The outcome of a request; never rejects. It is the outcome on the wire, unless an interceptor fails.
    *
-   * A request passes axios also where there are no interceptors, so that there is one way. The outcome does not: what axios returns
-   * or throws may be of an interceptor, and tells only whether one failed.
+   * An interceptor may never end. The end of the call then ends the wait for it; what is on the wire ends with the call by itself.
    */
-  send(request: OwnRequest, call: Call): Promise<Outcome> {
-    /** The request on the wire, once interceptors let it pass. */
-    let sending: Promise<Outcome> | undefined;
-    /** The last reply. An interceptor may send the request again. */
-    let reply: Outcome | undefined;
-    /** What interceptors get in place of a response, where that reply is a failure. */
-    let failure: ExhibitorError | undefined;
+  async send(request: OwnRequest, call: Call): Promise<Outcome> {
+    const sent: Sent = { outcome: undefined, told: undefined };
+    try {
+      return await call.race(this.#sendThroughAxios(request, call, sent));
+    } catch {
+      const outcome = await sent.outcome;
+      return outcome?.kind === 'failed' ? outcome : failed('the call is over', { status: outcome?.status });
+    }
+  }
 
-    /** A failure is no `AxiosError`: that one shows the bearer token. Interceptors get any status as a response. */
-    const adapter: AxiosAdapter = async (config) => {
+  /**
+   * A request passes axios also where there are no interceptors, so that there is one way. What axios returns or throws may be of an
+   * interceptor, and tells only whether one failed.
+   */
+  async #sendThroughAxios(request: OwnRequest, call: Call, sent: Sent): Promise<Outcome> {
+    const { method, url, headers } = request;
+    const seen = this.#hasInterceptors ? { method, url, headers: { ...headers } } : {};
+    const adapter = this.#adapterOf(request, call, sent);
+    try {
+      await this.#http.axiosRef.request({ adapter, ...seen });
+    } catch (error) {
+      // An interceptor may throw `undefined`.
+      if (sent.told === undefined || error !== sent.told) {
+        return failedInInterceptor(await sent.outcome, error, this.#causeOf(error, adapter));
+      }
+    }
+    const outcome = await sent.outcome;
+    if (outcome === undefined) {
+      const replaced = new TypeError('an axios interceptor replaced the adapter');
+      return failedInInterceptor(undefined, replaced, replaced);
+    }
+    return outcome;
+  }
+
+  /** Interceptors get any status as a response. A failure is no `AxiosError`: that one shows the bearer token. */
+  #adapterOf(request: OwnRequest, call: Call, sent: Sent): AxiosAdapter {
+    return async (config) => {
       const outgoing = this.#hasInterceptors
         ? { ...request, headers: withHeadersOfHost(request.headers, config.headers) }
         : request;
-      sending = this.#client.send(outgoing, call);
-      reply = await sending;
-      if (reply.kind === 'failed') {
-        failure = new ExhibitorError(codeOf(reply) ?? 'service_unavailable', reply.message);
-        throw failure;
+      sent.outcome = this.#client.send(outgoing, call);
+      const outcome = await sent.outcome;
+      if (outcome.kind === 'failed') {
+        sent.told = new ExhibitorError(codeOf(outcome) ?? 'service_unavailable', outcome.message);
+        throw sent.told;
       }
-      const headers = this.#hasInterceptors ? reply.headers : this.#noHeaders;
-      return { data: undefined, status: reply.status, statusText: '', headers, config };
+      const headers = this.#hasInterceptors ? outcome.headers : this.#noHeaders;
+      return { data: undefined, status: outcome.status, statusText: '', headers, config };
     };
+  }
 
-    const sendThroughAxios = async (): Promise<Outcome> => {
-      const { method, url, headers } = request;
-      const seen = this.#hasInterceptors ? { method, url, headers: { ...headers } } : {};
-      try {
-        await this.#http.axiosRef.request({ adapter, ...seen });
-      } catch (error) {
-        // An interceptor may throw `undefined`.
-        const isOfInterceptor = failure === undefined || error !== failure;
-        if (isOfInterceptor) {
-          // axios creates errors that show this request, for instance where an interceptor cancels it.
-          const isOfAxios = this.#axios.isAxiosError(error) && error.config?.adapter === adapter;
-          return failedInInterceptor(reply, error, isOfAxios ? undefined : error);
-        }
-      }
-      if (reply === undefined) {
-        const replaced = new TypeError('an axios interceptor replaced the adapter');
-        return failedInInterceptor(reply, replaced, replaced);
-      }
-      return reply;
-    };
-
-    return new Promise((resolve) => {
-      const leave = (): void => {
-        // What is on the wire ends with the same call.
-        resolve(
-          sending !== undefined && reply === undefined
-            ? sending
-            : failed('the call is over', { status: reply?.status }),
-        );
-      };
-      call.whenOver(leave);
-      void sendThroughAxios()
-        // An interceptor may throw what cannot be read. A rejection would end the process.
-        .catch((thrown: unknown) => failedInInterceptor(reply, thrown, undefined))
-        .then(resolve)
-        .then(() => call.off('abort', leave));
-    });
+  /** What of an error of an interceptor is passed on: not what axios creates, for instance where one cancels the request. It shows that. */
+  #causeOf(thrown: unknown, adapter: AxiosAdapter): unknown {
+    try {
+      return this.#axios.isAxiosError(thrown) && thrown.config?.adapter === adapter ? undefined : thrown;
+    } catch {
+      // An interceptor may throw what cannot be read.
+      return undefined;
+    }
   }
 
   /** Closes our connections; the dispatchers of hosts stay open. */

@@ -70,11 +70,7 @@ export class HttpClient {
       refusal: undefined,
     };
     return new Promise((resolve) => {
-      attempt.whenOver(() => {
-        const hadTime = hadItsTime(this.clock.now() - sent.sentAt, request.patience);
-        const isSilent = call.isTimeUp && !call.isHeldUp && hadTime;
-        resolve(call.isOver ? ended(sent, isSilent) : (sent.refusal ?? late(sent)));
-      });
+      attempt.whenOver(() => resolve(this.#unfinished(request, sent)));
       void this.#exchange(request, sent)
         .then(resolve)
         .then(() => attempt.clear());
@@ -86,6 +82,16 @@ export class HttpClient {
     this.#errors.close();
     this.#connector.close();
     return this.#agent.destroy();
+  }
+
+  /** The outcome where the attempt is over before its reply: with the call, or because its own time is up. */
+  #unfinished({ patience }: OutgoingRequest, sent: SentRequest): Outcome {
+    const { call, refusal, sentAt } = sent;
+    if (!call.isOver) {
+      return refusal ?? late(sent);
+    }
+    const isSilent = call.isTimeUp && !call.isHeldUp && hadItsTime(this.clock.now() - sentAt, patience);
+    return ended(sent, isSilent);
   }
 
   async #exchange(request: OutgoingRequest, sent: SentRequest): Promise<Outcome> {
