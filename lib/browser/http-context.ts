@@ -25,6 +25,8 @@ const replyCookies = new WeakMap<object, Map<string, ReplyCookie>>();
 export class HttpContext {
   readonly #adapter: ResponseAdapter;
   readonly #context: ExecutionContext | undefined;
+  /** Absent in GraphQL without a response. */
+  readonly #nodeResponse: ServerResponse | undefined;
 
   constructor(
     readonly request: ExhibitorRequest,
@@ -34,6 +36,7 @@ export class HttpContext {
   ) {
     this.#adapter = adapter;
     this.#context = context;
+    this.#nodeResponse = nodeResponseOf(response);
   }
 
   /**
@@ -50,7 +53,7 @@ export class HttpContext {
 
   /** False where the headers were sent, for example by a stream, and where a GraphQL context has no response. */
   get takesHeaders(): boolean {
-    return this.response !== undefined && nodeResponseOf(this.response)?.headersSent !== true;
+    return this.response !== undefined && this.#nodeResponse?.headersSent !== true;
   }
 
   /** Sets a header, unless it is too late. */
@@ -72,24 +75,24 @@ export class HttpContext {
    * @throws {TypeError} where the response is not one of Node, so that no login or logout passes without its cookie
    */
   setCookie(name: string, cookie: ReplyCookie): void {
-    const reply = this.#reply;
-    if (this.response !== undefined && !isNodeResponse(reply)) {
+    const nodeResponse = this.#nodeResponse;
+    if (this.response !== undefined && nodeResponse === undefined) {
       throw new TypeError('cookies need the response of Node, as Express and Fastify have it');
     }
-    const cookies = replyCookies.get(reply) ?? new Map<string, ReplyCookie>();
+    const cookies = replyCookies.get(this.#reply) ?? new Map<string, ReplyCookie>();
     if (cookie.isRenewed !== true || !cookies.has(name)) {
       cookies.set(name, cookie);
     }
     // One listener for each reply: on-headers nests them, so that thousands would overflow the stack.
-    if (!replyCookies.has(reply) && isNodeResponse(reply)) {
-      onHeaders(reply, () => addCookies(reply, cookies));
+    if (!replyCookies.has(this.#reply) && nodeResponse !== undefined) {
+      onHeaders(nodeResponse, () => addCookies(nodeResponse, cookies));
     }
-    replyCookies.set(reply, cookies);
+    replyCookies.set(this.#reply, cookies);
   }
 
-  /** Node's response; in GraphQL without a response, the request, so that no cookie is sent. */
+  /** Names the reply among all. In GraphQL without a response by its request: no cookie is sent then. */
   get #reply(): object {
-    return nodeResponseOf(this.response) ?? this.request;
+    return this.#nodeResponse ?? this.request;
   }
 
   /**

@@ -119,7 +119,10 @@ export class EndedLogins implements OnModuleInit, OnApplicationShutdown {
    * @param currentRegistration that of its tenant now; that of the login itself, where its tenant is not asked for
    */
   has(login: Login, currentRegistration: string): boolean | Promise<boolean> {
-    const names = this.#namesOf(login, currentRegistration);
+    const now = this.clock.epochMs();
+    const own: EndedName = { name: login.id, isEndedBy: (from) => !(from > now && from <= now + FARTHEST) };
+    const ofUser = this.#settings.logoutCheck.provider ? namesOfUser(login, currentRegistration) : [];
+    const names = [own, ...ofUser];
     const isKnown = names.some(({ name, isEndedBy }) => {
       const time = this.#ends.get(name);
       return time !== undefined && isEndedBy(time);
@@ -134,12 +137,6 @@ export class EndedLogins implements OnModuleInit, OnApplicationShutdown {
   /** For a login that counts: true where this process knows that a new login of the same person has replaced it. */
   endsSoon(id: string): boolean {
     return this.#ends.has(id);
-  }
-
-  #namesOf(login: Login, currentRegistration: string): EndedName[] {
-    const now = this.clock.epochMs();
-    const own: EndedName = { name: login.id, isEndedBy: (from) => !(from > now && from <= now + FARTHEST) };
-    return this.#settings.logoutCheck.provider ? [own, ...namesOfUser(login, currentRegistration)] : [own];
   }
 
   /** @param loginKey names the login among those that have not ended */
