@@ -2,8 +2,6 @@ import { Inject, Injectable } from '@nestjs/common';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import type { HttpContext } from '../browser/http-context.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
-import type { ExhibitorRequest } from '../model/exhibitor-request.interface.js';
-import { frozenCopy, isRecord } from '../model/json-values.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../config/check-options.js';
 import type { SessionMode } from '../config/exhibitor-options.interface.js';
 import { unusableUser } from '../config/problems/host-problems.js';
@@ -15,6 +13,7 @@ import { BearerIdentities, bearerTokenOf } from './bearer-identities.service.js'
 import { IdentityCookie } from './identity-cookie.service.js';
 import { IdTokenCookie, type KeptIdToken } from './id-token-cookie.service.js';
 import { isIdentityOf, parseIdentity, type FoundIdentity, type KeptIdentity } from './identity.js';
+import { hostUserOf } from './request-user.js';
 
 /** The logins of a request, which may have ended. */
 interface KeptLogins {
@@ -68,14 +67,15 @@ export class IdentityReader {
    */
   async readAll(http: HttpContext): Promise<KeptLogins> {
     const idToken = await this.idTokens.read(http);
-    const ofHost = this.#modes.includes('host') ? readHostUser(http) : undefined;
+    const ofHost = this.#modes.includes('host') ? parseIdentity(hostUserOf(http)) : undefined;
     const latest = this.clock.epochMs() + this.#longest;
     // The identity of a host, or of an ID token, may have no end.
     const withEnd = (identity: ExhibitorIdentity | undefined): KeptIdentity[] =>
       identity === undefined ? [] : [{ identity, endsAt: Math.min(identity.expiresAt, latest) }];
     const kept = [...withEnd(ofHost), ...(await this.cookie.readAll(http)), ...withEnd(idToken?.identity)];
-    const ids = kept.map(({ identity }) => identity.id);
-    return { identities: kept.filter((_, at) => ids.indexOf(ids[at] ?? '') === at), idToken };
+    const isFirst = ({ identity: { id } }: KeptIdentity, at: number): boolean =>
+      kept.findIndex(({ identity }) => identity.id === id) === at;
+    return { identities: kept.filter(isFirst), idToken };
   }
 
   /** A kept identity counts where it belongs to the tenant of the request, and has neither expired nor ended. */
@@ -84,21 +84,16 @@ export class IdentityReader {
     tenantKey: string | undefined,
     mode: 'cookie' | 'host',
   ): Promise<FoundIdentity | undefined> {
-    const opened = mode === 'cookie' ? await this.cookie.read(http) : undefined;
-    const identity = mode === 'cookie' ? opened?.identity : readHostUser(http);
-    if (identity === undefined) {
-      const unusable = mode === 'host' ? hostUserOf(http) : undefined;
-      if (unusable !== undefined) {
-        // The serializer of its session may keep an id only.
-        this.log.warn(unusableUser(Object.keys(unusable)), 'request.user');
-      }
+    const kept = mode === 'cookie' ? await this.cookie.read(http) : this.#readHost(http);
+    if (kept === undefined) {
       return undefined;
     }
+    const { identity, endsAt } = kept;
     try {
       const tenant = await this.tenants.find(tenantKey ?? identity.tenant);
       const isOwn = isIdentityOf(tenant, identity, this.clock.epochMs());
       if (isOwn && !(await this.ended.has(identity, tenant.registration))) {
-        return { identity, tenant, mode, endsAt: opened?.endsAt };
+        return { identity, tenant, mode, endsAt };
       }
     } catch (error) {
       if (!isExhibitorError(error) || error.code !== 'unknown_tenant') {
@@ -112,6 +107,19 @@ export class IdentityReader {
     return undefined;
   }
 
+  #readHost(http: HttpContext): Pick<FoundIdentity, 'identity' | 'endsAt'> | undefined {
+    const user = hostUserOf(http);
+    const identity = parseIdentity(user);
+    if (identity !== undefined) {
+      return { identity };
+    }
+    if (user !== undefined) {
+      // The serializer of its session may keep an id only.
+      this.log.warn(unusableUser(Object.keys(user)), 'request.user');
+    }
+    return undefined;
+  }
+
   async #readBearer(http: HttpContext, tenantKey?: string): Promise<FoundIdentity | undefined> {
     const token = bearerTokenOf(http);
     if (token === undefined) {
@@ -121,75 +129,4 @@ export class IdentityReader {
     const identity = await this.bearer.identify(tenant, token);
     return { identity, tenant, mode: 'bearer' };
   }
-}
-
-/**
- * The users whom guards have set for a request, with their identities as found; fields of GraphQL may have several. Not on the user, so
- * that copies and logs of it have nothing of the tenant. Not in a WeakMap, whose values outlive a scavenge: that took 2 µs a request.
- */
-const USERS = Symbol('nestjs-exhibitor.users');
-
-type GuardedRequest = ExhibitorRequest & { [USERS]?: { user: ExhibitorIdentity; found: FoundIdentity }[] };
-
-/** Users from a bearer token. A host may set the same object at a later request; a copy of it is a user of the host. */
-const ofTokens = new WeakSet<object>();
-
-/**
- * Sets `request.user` to an object of this request, to which the host may add members; its claims are read-only. A user whom an
- * earlier guard of the request has set stays.
- */
-export function setUser(http: HttpContext, found: FoundIdentity): ExhibitorIdentity {
-  const request: GuardedRequest = http.request;
-  const users = request[USERS] ?? [];
-  const known = users.find((one) => isSame(one.found, found));
-  // A host may have set another object since, or changed members of this one.
-  if (known !== undefined && (found.mode !== 'host' || known.user === request.user)) {
-    known.found = found;
-    request.user = known.user;
-    return known.user;
-  }
-  const user = newUser(found);
-  request[USERS] = [...users.filter((one) => one !== known), { user, found }];
-  request.user = user;
-  return user;
-}
-
-function newUser({ identity, mode }: FoundIdentity): ExhibitorIdentity {
-  const user = { ...identity };
-  // Those in the session of a host must not become read-only.
-  if (!Object.isFrozen(user.claims)) {
-    user.claims = frozenCopy(user.claims);
-  }
-  if (mode === 'bearer') {
-    ofTokens.add(user);
-  }
-  return user;
-}
-
-/** By subject and issuer too, since the identity of a host may have no id. */
-function isSame(before: FoundIdentity, { identity, tenant, mode }: FoundIdentity): boolean {
-  return (
-    before.mode === mode &&
-    before.tenant.stateKey === tenant.stateKey &&
-    before.identity.id === identity.id &&
-    before.identity.subject === identity.subject &&
-    before.identity.issuer === identity.issuer
-  );
-}
-
-/** The identity of a user whom a guard has set for this request. */
-export function foundOf(request: GuardedRequest, user: unknown): FoundIdentity | undefined {
-  return request[USERS]?.find((one) => one.user === user)?.found;
-}
-
-/** What the host has set as `request.user`; `undefined` for one whom a guard has set from a cookie or a bearer token. */
-function hostUserOf({ request }: HttpContext): object | undefined {
-  const { user } = request;
-  const mode = foundOf(request, user)?.mode ?? 'host';
-  return isRecord(user) && mode === 'host' && !ofTokens.has(user) ? user : undefined;
-}
-
-/** The user whom the host has set. */
-function readHostUser(http: HttpContext): ExhibitorIdentity | undefined {
-  return parseIdentity(hostUserOf(http));
 }

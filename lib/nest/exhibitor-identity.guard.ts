@@ -4,8 +4,8 @@ import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import type { HttpContext } from '../browser/http-context.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import { checkEventId } from '../model/path-parameters.js';
-import { setUser } from '../login/identity-reader.service.js';
 import type { FoundIdentity } from '../login/identity.js';
+import { setUser } from '../login/request-user.js';
 import {
   declaredOn,
   FIND_EVENT,

@@ -3,7 +3,7 @@ import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { parsedRecords } from '../exhibitors/parse-replies.js';
 import { isCrossSiteRequest } from '../browser/fetch-metadata.js';
 import type { Exhibitor, ExhibitorRequest } from '../model/exhibitor-request.interface.js';
-import { foundOf } from '../login/identity-reader.service.js';
+import { foundOf } from '../login/request-user.js';
 import { requestPairOf, resultsIn } from './execution-context.js';
 import { noEvent, nobody } from './refusals.js';
 import { ExhibitorGuardServices, requireServices } from './guard-services.js';

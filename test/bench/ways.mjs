@@ -15,9 +15,9 @@ const EVENT = 'world-2026';
 
 /** At most so many files and named calls. */
 const CEILINGS = {
-  'guarded request': [23, 110],
+  'guarded request': [24, 110],
   'start of a login': [33, 215],
-  callback: [61, 615],
+  callback: [62, 615],
   'list()': [30, 190],
   'token renewal': [32, 248],
 };
