@@ -99,6 +99,20 @@ describe('a time limit for a function of the host', () => {
     expect(await answer).toEqual(['an answer']);
     port1.close();
   });
+
+  it('that fires late ends the wait within half a second also where the event loop is never idle', async () => {
+    const began = performance.now();
+    const late = withTimeout(30, () => new Promise(() => undefined));
+    while (performance.now() < began + 100) {
+      // The time passes.
+    }
+    let turn: NodeJS.Immediate;
+    const spin = (): void => void (turn = setImmediate(spin));
+    spin();
+    await expect(late.finally(() => clearImmediate(turn))).rejects.toThrow(TimeoutError);
+    const took = performance.now() - began;
+    expect([took > 550, took < 2_000]).toEqual([true, true]);
+  });
 });
 
 it('an entry of a cache ends by our clock, to the millisecond, also one that was set at time 0', () => {
