@@ -42,6 +42,8 @@ export class Call extends EventEmitter<{ abort: [] }> {
   isHeldUp = false;
 
   #endsAt = Number.POSITIVE_INFINITY;
+  /** End of the time that it began with. Callers that join it may give it more. */
+  readonly #overdueAt: number;
   #limit: TimeLimit | undefined;
   #ending: keyof typeof ENDINGS | undefined;
   /** Removes the listener from the signal or the call that may end this one. */
@@ -64,6 +66,7 @@ export class Call extends EventEmitter<{ abort: [] }> {
     super();
     this.setMaxListeners(0);
     this.limit(ms);
+    this.#overdueAt = this.#endsAt;
     this.#leave = from instanceof Call ? from.#tell(this) : onAbort(from, this.abort);
     if (ms !== Infinity && !this.isOver) {
       keeper?.add(this);
@@ -73,6 +76,11 @@ export class Call extends EventEmitter<{ abort: [] }> {
   /** True once the time is up, the caller aborted or the module closed. */
   get isOver(): boolean {
     return this.#ending !== undefined;
+  }
+
+  /** True once the time that it began with is up, also where callers that joined it gave it more. */
+  get isOverdue(): boolean {
+    return this.isOver || this.clock.now() >= this.#overdueAt;
   }
 
   /** True where the time is up, rather than that the caller aborted or the module closed. */

@@ -10,7 +10,9 @@ import { UserInfo } from '../oidc/user-info.service.js';
 import { ProblemLog } from '../config/problems/problem-log.service.js';
 import type { StateKey, Tenant } from '../config/tenant.js';
 import { Clock } from '../call/clock.js';
+import type { Call } from '../call/call.js';
 import { Calls } from '../call/calls.service.js';
+import { joinable, type SharedWork } from '../call/shared-work.js';
 import { createCache, type ExpiringCache } from '../call/expiring-cache.js';
 import { authorizedIdentity, NOT_AUTHORIZED } from './identity.js';
 
@@ -34,7 +36,7 @@ type Answer = ExhibitorIdentity | 'refused';
 export class BearerIdentities {
   readonly #answers: ExpiringCache<Answer>;
   /** Outside the cache, so that forged tokens push out no verified one. */
-  readonly #pending = new WeakMap<StateKey, Map<string, Promise<Answer>>>();
+  readonly #pending = new WeakMap<StateKey, Map<string, SharedWork<Answer>>>();
 
   constructor(
     @Inject(TokenValidator) private readonly validator: TokenValidator,
@@ -52,50 +54,60 @@ export class BearerIdentities {
    */
   async identify(tenant: Tenant, token: string): Promise<ExhibitorIdentity> {
     const key = `${tenant.stateKey.id}:${digestOf(token)}`;
-    const pending = this.#pending.get(tenant.stateKey) ?? new Map<string, Promise<Answer>>();
-    this.#pending.set(tenant.stateKey, pending);
-    // All requests with a token wait for one verification.
-    const verified = this.#answers.get(key) ?? pending.get(key) ?? this.#start(tenant, token, key, pending);
-    const answer = await verified;
+    const wait = (caller: Call): Promise<Answer> => {
+      const running = this.#pending.get(tenant.stateKey)?.get(key);
+      const { result, call } = joinable(running) ?? this.#start(tenant, token, key);
+      return caller.race(result, call);
+    };
+    const answer = this.#answers.get(key) ?? (await this.calls.start(tenant.http.deadline).run(wait));
     if (answer === 'refused') {
       throw this.log.refusal(tenant, 'user', NOT_AUTHORIZED);
     }
     return answer;
   }
 
-  #start(tenant: Tenant, token: string, key: string, pending: Map<string, Promise<Answer>>): Promise<Answer> {
+  #start(tenant: Tenant, token: string, key: string): SharedWork<Answer> {
+    const pending = this.#pending.get(tenant.stateKey) ?? new Map<string, SharedWork<Answer>>();
+    this.#pending.set(tenant.stateKey, pending);
     if (pending.size >= MAX_PENDING) {
       throw new ExhibitorError('service_unavailable', 'too many bearer tokens are being verified', {
         tenant: tenant.key,
       });
     }
-    const verified = this.#verify(tenant, token, key).finally(() => pending.delete(key));
-    pending.set(key, verified);
-    return verified;
+    const call = this.calls.start(tenant.http.deadline);
+    call.tenant = tenant.key;
+    const result = call
+      .run(() => this.#verify(tenant, token, key, call))
+      .finally(() => {
+        if (pending.get(key) === verification) {
+          pending.delete(key);
+        }
+      });
+    const verification = { call, result };
+    pending.set(key, verification);
+    return verification;
   }
 
-  async #verify(tenant: Tenant, token: string, key: string): Promise<Answer> {
-    return this.calls.start(tenant.http.deadline).run(async (call) => {
-      const { payload } = await this.validator.verify(tenant, { use: 'access_token', token }, call);
-      const user = await this.userInfo.userOf(tenant, payload, token, call);
-      const verified = {
-        id: digestOf(token),
-        issuer: String(payload.iss),
-        ...user,
-        tenant: tenant.key,
-        tenantId: tenant.tenantId,
-        clientId: String(payload[partyClaimOf(payload)] ?? ''),
-        redirectUri: tenant.login?.redirectUri ?? '',
-        expiresAt: Number(payload.exp) * 1000,
-      };
-      const answer = (await authorizedIdentity(tenant, verified, call, this.log)) ?? 'refused';
-      freezeJson(answer);
-      const ttl = Math.min(LONGEST_KEPT, verified.expiresAt - this.clock.epochMs());
-      const size = 3 * Buffer.byteLength(JSON.stringify([key, answer]));
-      // A `ttl` of 0 would mean for ever.
-      this.#answers.set(key, answer, { ttl: Math.max(1, ttl), size });
-      return answer;
-    });
+  async #verify(tenant: Tenant, token: string, key: string, call: Call): Promise<Answer> {
+    const { payload } = await this.validator.verify(tenant, { use: 'access_token', token }, call);
+    const user = await this.userInfo.userOf(tenant, payload, token, call);
+    const verified = {
+      id: digestOf(token),
+      issuer: String(payload.iss),
+      ...user,
+      tenant: tenant.key,
+      tenantId: tenant.tenantId,
+      clientId: String(payload[partyClaimOf(payload)] ?? ''),
+      redirectUri: tenant.login?.redirectUri ?? '',
+      expiresAt: Number(payload.exp) * 1000,
+    };
+    const answer = (await authorizedIdentity(tenant, verified, call, this.log)) ?? 'refused';
+    freezeJson(answer);
+    const ttl = Math.min(LONGEST_KEPT, verified.expiresAt - this.clock.epochMs());
+    const size = 3 * Buffer.byteLength(JSON.stringify([key, answer]));
+    // A `ttl` of 0 would mean for ever.
+    this.#answers.set(key, answer, { ttl: Math.max(1, ttl), size });
+    return answer;
   }
 }
 

@@ -6,6 +6,7 @@ import type { Call } from '../call/call.js';
 import type { Calls } from '../call/calls.service.js';
 import { createCache, type ExpiringCache } from '../call/expiring-cache.js';
 import type { Rests, Subject } from '../call/rests.js';
+import { joinable, type SharedWork } from '../call/shared-work.js';
 
 /** For how long a fetched document is used, and the last good one while it cannot be fetched, in ms. */
 const FRESH = 600_000;
@@ -18,8 +19,8 @@ interface Published<T> {
   /** Names it in the rests. */
   readonly subject: Subject;
   good?: { readonly value: T; readonly fetchedAt: number };
-  /** Under way, for all callers. */
-  fetch?: { readonly call: Call; readonly result: Promise<T> } | undefined;
+  /** Under way. */
+  fetch?: SharedWork<T> | undefined;
 }
 
 /**
@@ -59,7 +60,8 @@ export class PublishedDocuments<T> {
     const document = this.#find(name, tenant);
     const good = this.#isYounger(document, LAST_GOOD) ? document.good : undefined;
     const isFresh = good?.value !== rejected && this.#isYounger(document, FRESH);
-    const isResting = document.fetch === undefined && this.rests.left(document.subject) > 0;
+    const running = joinable(document.fetch);
+    const isResting = running === undefined && this.rests.left(document.subject) > 0;
     if (good !== undefined && (isFresh || isResting)) {
       return good.value;
     }
@@ -67,7 +69,7 @@ export class PublishedDocuments<T> {
     if (failure !== undefined) {
       throw errorOf(failure, { tenant: tenant.key, attempts: 0 });
     }
-    const { call, result } = document.fetch ?? this.#start(document, fetch, rejected !== undefined);
+    const { call, result } = running ?? this.#start(document, fetch, rejected !== undefined);
     if (good === undefined) {
       return caller.race(result, call).catch((error: unknown) => {
         throw ofTenant(tenant, error);
@@ -93,11 +95,7 @@ export class PublishedDocuments<T> {
   }
 
   /** @param restsAfter also after a good one: it is fetched for a token that the last one did not verify */
-  #start(
-    document: Published<T>,
-    fetch: (limit: Call) => Promise<T>,
-    restsAfter: boolean,
-  ): NonNullable<Published<T>['fetch']> {
+  #start(document: Published<T>, fetch: (limit: Call) => Promise<T>, restsAfter: boolean): SharedWork<T> {
     const call = this.calls.start(this.deadline);
     const get = async (): Promise<T> => {
       try {
@@ -113,7 +111,9 @@ export class PublishedDocuments<T> {
         throw error;
       } finally {
         call.clear();
-        document.fetch = undefined;
+        if (document.fetch?.call === call) {
+          document.fetch = undefined;
+        }
       }
     };
     const result = get();

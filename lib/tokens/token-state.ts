@@ -1,14 +1,8 @@
-import type { Call } from '../call/call.js';
 import { AFTER_FAILED_TOKEN, LONGEST_RESTS, type Rests, type Subject } from '../call/rests.js';
+import type { SharedWork } from '../call/shared-work.js';
 import type { StateKey } from '../config/tenant.js';
 import type { Failure } from '../errors/failure.js';
 import type { TimedToken } from './token-lifetime.js';
-
-/** A token request under way, for all callers. */
-export interface Renewal {
-  readonly call: Call;
-  readonly result: Promise<TimedToken>;
-}
 
 /**
  * Why the next token must be another one: the service refused this one, in reply to a request that was sent `at` ({@link Clock.now}), or
@@ -28,7 +22,8 @@ export class TokenState {
   readonly #id = (lastId += 1);
   /** The token that is held: callers get it while it lasts. */
   token: TimedToken | undefined;
-  renewal: Renewal | undefined;
+  /** The token request under way. */
+  renewal: SharedWork<TimedToken> | undefined;
 
   constructor(
     private readonly rests: Rests,

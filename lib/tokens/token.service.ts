@@ -9,11 +9,12 @@ import { Clock, LONGEST_TIMER } from '../call/clock.js';
 import type { Call } from '../call/call.js';
 import { Calls } from '../call/calls.service.js';
 import { Rests } from '../call/rests.js';
+import { joinable, type SharedWork } from '../call/shared-work.js';
 import { TokenEndpoint } from './token-endpoint.service.js';
 import type { AccessToken, TimedToken } from './token-lifetime.js';
 import type { GetTokenOptions, InvalidateOptions } from './token-options.interface.js';
 import { TokenSource } from './token-source.js';
-import { TokenState, type Refused, type Renewal } from './token-state.js';
+import { TokenState, type Refused } from './token-state.js';
 
 /**
  * Client-credentials access tokens of the tenants: cached, renewed in the background before they expire, and requested once
@@ -98,7 +99,7 @@ export class TokenService {
     if (state.token?.accessToken !== refused.accessToken) {
       return this.tokenFor(tenant, call);
     }
-    if (state.renewal === undefined) {
+    if (joinable(state.renewal) === undefined) {
       if (!state.mayReplace(this.clock.now() - refused.requestedAt)) {
         return undefined;
       }
@@ -110,7 +111,8 @@ export class TokenService {
   /** The service answered 403: a scope may have been granted since this token was requested, so its renewal is due. @internal */
   renewAfter403(tenant: Tenant, forbidden: TimedToken, sentAt: number): void {
     const state = this.#stateOf(tenant);
-    const isHeld = state.token?.accessToken === forbidden.accessToken && state.renewal === undefined;
+    const isHeld =
+      state.token?.accessToken === forbidden.accessToken && joinable(state.renewal) === undefined;
     if (isHeld && state.mayReplace()) {
       state.refused = { by: 'service', token: forbidden.accessToken, at: sentAt };
       this.#renewBehind(tenant, state);
@@ -136,7 +138,7 @@ export class TokenService {
     if (state === undefined || token === undefined || now >= token.expiresAt) {
       return undefined;
     }
-    if (now >= token.renewAt && state.renewal === undefined && state.mayRenewEarly) {
+    if (now >= token.renewAt && joinable(state.renewal) === undefined && state.mayRenewEarly) {
       this.#renewBehind(tenant, state);
     }
     publish('token', () => ({ tenant: tenant.key, outcome: 'hit' }));
@@ -157,8 +159,7 @@ export class TokenService {
         throw call.failure({ tenant: tenant.key });
       }
       const state = this.#stateOf(tenant);
-      // A renewal whose time is up may still be there: its callers are told in a later turn.
-      const joined = state.renewal?.call.isOver === true ? undefined : state.renewal;
+      const joined = joinable(state.renewal);
       // What is published where this call itself starts the renewal and no other process had the token.
       const outcome = state.refused === undefined ? 'fetched' : 'forced';
       const { result, call: own } = joined ?? this.#renew(tenant, state, call.remaining());
@@ -172,7 +173,7 @@ export class TokenService {
   }
 
   /** Starts a renewal with a deadline of its own, at least that of its caller. No caller's abort cancels it. */
-  #renew(tenant: Tenant, state: TokenState, ms: number): Renewal {
+  #renew(tenant: Tenant, state: TokenState, ms: number): SharedWork<TimedToken> {
     const call = this.calls.start(Math.max(tenant.http.deadline, ms));
     call.tenant = tenant.key;
     const result = this.#request(tenant, state, call);

@@ -21,7 +21,7 @@ type Listener = (request: IncomingMessage, response: ServerResponse) => void;
 async function start(
   replies: { api?: Listener; token?: Listener },
   http: HttpOptions = {},
-  options: Pick<ExhibitorModuleOptions, 'lookupCache'> = {},
+  options: Pick<ExhibitorModuleOptions, 'lookupCache' | 'exhibitorSchema'> = {},
 ) {
   const seen = { api: 0, token: 0 };
   const listeners: Required<typeof replies> = {
@@ -132,6 +132,8 @@ describe('a token endpoint that says Retry-After: 60', () => {
     for (const _ of times(30)) {
       expect(await token()).toMatchObject({ accessToken: 'a-token' });
       await pause(2);
+      // Longer than the pause after any other failure.
+      skip(500);
     }
     expect(seen.token).toBe(2);
   });
@@ -165,6 +167,26 @@ describe('a lookup that several calls share', () => {
       code: expect.stringMatching(/deadline_exceeded|service_unavailable/),
     });
     expect([await joined, seen.api]).toEqual([[], 2]);
+  });
+
+  it('and that code of the host never ends is followed by another one after a deadline, however many join it', async () => {
+    let checked = 0;
+    const validate = () =>
+      new Promise<{ value: object }>((resolve) => ++checked > 1 && resolve({ value: { id: 1 } }));
+    const exhibitorSchema = { '~standard': { version: 1, vendor: 'test', validate } } as never;
+    const { seen, find } = await start(
+      { api: (_request, response) => sendJson(response, [{ id: 1 }]) },
+      { deadline: 400 },
+      { exhibitorSchema },
+    );
+    const ends: Promise<unknown>[] = [];
+    for (const _ of times(12)) {
+      ends.push(find());
+      await pause(50);
+    }
+    const found = await Promise.all(ends);
+    expect(found[0]).toMatchObject({ code: 'deadline_exceeded' });
+    expect([found.at(-1), seen.api]).toEqual([[{ id: 1 }], 2]);
   });
 });
 

@@ -28,6 +28,7 @@ import { loadSnippets } from '../support/snippets.js';
 import { publicPemOf } from '../support/sandbox.js';
 import { traced } from '../support/traced-requests.js';
 import { Visitor, type Reply, type VisitOptions } from '../support/visitor.js';
+import { eventually, pause } from '../support/wait.js';
 
 const { sandbox, door } = await useFrontDoor();
 const hosts: Host[] = [];
@@ -462,6 +463,26 @@ describe('verified tokens', () => {
     await identify(good);
     expect(door.userinfoCalls).toEqual([good]);
   });
+});
+
+it('a verification that requests share has at least the time of each: one that joins it late does not fail early', async () => {
+  let asked = 0;
+  const authorize = async () => {
+    asked += 1;
+    await pause(1_200);
+    return true;
+  };
+  const host = await start(() => {
+    const { login, ...tenant } = door.tenantOptions('acme');
+    return { tenant: { ...tenant, http: { deadline: 900 }, login: { ...login, authorize } as never } };
+  });
+  const token = await mint();
+  const first = visit(host, '/me', token);
+  await eventually(() => asked === 1);
+  await pause(500);
+  const joined = visit(host, '/me', token);
+  expectError(await first, 504, 'deadline_exceeded');
+  expect([(await joined).status, asked]).toEqual([200, 1]);
 });
 
 describe("session: 'bearer' with tenants", () => {

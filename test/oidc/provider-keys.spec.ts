@@ -3,7 +3,13 @@ import type { INestApplicationContext } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import type { JSONWebKeySet } from 'jose';
 import { Agent } from 'undici';
-import { ExhibitorModule, TokenValidator, type LoginOptions, type TenantOptions } from '../../lib/index.js';
+import {
+  ExhibitorModule,
+  TokenValidator,
+  type ExhibitorModuleOptions,
+  type LoginOptions,
+  type TenantOptions,
+} from '../../lib/index.js';
 import { withProvider } from '../login/hosts.js';
 import { clockOf } from '../support/clock.js';
 import { COOKIE_SECRET } from '../support/host.js';
@@ -12,6 +18,7 @@ import { OperatorLines } from '../support/operator-lines.js';
 import { KEYS, sign, signingKey, type SigningKey } from '../support/provider-keys.js';
 import { answers, changes, sends, type WireReply } from '../support/provider-script.js';
 import { CLIENT_ID, type LoginOverrides, type ScriptedProvider } from '../support/provider.js';
+import { pause } from '../support/wait.js';
 
 const { rs256, ps256, es256, next, attacker } = KEYS;
 const PUBLISHED = { keys: [rs256.jwk, ps256.jwk, es256.jwk] };
@@ -40,8 +47,12 @@ const tenantOf = (login: LoginOverrides = {}, own: Partial<TenantOptions> = {}):
   ...own,
 });
 
-async function boot(tenants: Record<string, TenantOptions> = { acme: tenantOf() }): Promise<void> {
-  const module = ExhibitorModule.forRoot({ tenants, http: { attempts: 1 }, secrets: [COOKIE_SECRET] });
+async function boot(
+  tenants: Record<string, TenantOptions> = { acme: tenantOf() },
+  options: Pick<ExhibitorModuleOptions, 'axios' | 'http'> = {},
+): Promise<void> {
+  const given = { tenants, secrets: [COOKIE_SECRET], ...options };
+  const module = ExhibitorModule.forRoot({ ...given, http: { attempts: 1, ...options.http } });
   app = await NestFactory.createApplicationContext(module, { logger: lines, abortOnError: false });
 }
 
@@ -454,6 +465,26 @@ describe('the keys of several tenants', () => {
     await expect(validate(rs256, 'brief')).rejects.toMatchObject({ code: 'deadline_exceeded' });
     await validate(rs256, 'patient');
     expect(fetches()).toBe(1);
+  });
+
+  it('are fetched anew after a deadline, however many wait for a fetch that code of the host never ends', async () => {
+    let sent = 0;
+    const axios: ExhibitorModuleOptions['axios'] = (instance) => {
+      instance.interceptors.request.use((config) => (++sent > 1 ? config : new Promise<never>(() => {})));
+    };
+    await boot(undefined, { axios, http: { deadline: 400 } });
+    const ends: Promise<unknown>[] = [];
+    for (let token = 0; token < 12; token += 1) {
+      ends.push(
+        Promise.resolve(validate()).then(
+          () => 'valid',
+          ({ code }) => code,
+        ),
+      );
+      await pause(50);
+    }
+    const codes = await Promise.all(ends);
+    expect([codes[0], codes.at(-1), fetches()]).toEqual(['deadline_exceeded', 'valid', 1]);
   });
 
   it('are fetched with the limits of the module: a tenant with small ones stops nobody', async () => {

@@ -422,6 +422,27 @@ describe('a secret that is a function', () => {
     }
     await expect(waiting).rejects.toMatchObject({ code, attempts: 0 });
   });
+
+  it('that once never settles is called again after a deadline, however many callers come meanwhile', async () => {
+    let asked = 0;
+    const clientSecret = () => new Promise<string>((resolve) => ++asked > 1 && resolve('the next secret'));
+    const bench = await startBench(granted(), {
+      tenants: { acme: { clientSecret } },
+      http: { deadline: 400 },
+    });
+    const ends: Promise<string>[] = [];
+    for (let caller = 0; caller < 12; caller += 1) {
+      ends.push(bench.text().catch(({ code }) => code));
+      await pause(50);
+    }
+    const codes = await Promise.all(ends);
+    expect([codes[0], codes.at(-1), asked, bench.posts.length]).toEqual([
+      'deadline_exceeded',
+      'token-1',
+      2,
+      1,
+    ]);
+  });
 });
 
 it.each<[lifetime: number, values: unknown[]]>([

@@ -8,6 +8,7 @@ import { Clock } from '../../call/clock.js';
 import type { Call } from '../../call/call.js';
 import { Calls } from '../../call/calls.service.js';
 import { Rests } from '../../call/rests.js';
+import { joinable, type SharedWork } from '../../call/shared-work.js';
 import { createCache, type ExpiringCache } from '../../call/expiring-cache.js';
 import type { LookupFilter } from '../call-options.interface.js';
 import { exhibitorIdOf, type ExhibitorIdOf } from '../exhibitor-id.js';
@@ -29,10 +30,7 @@ interface CachedLookup {
   readonly freshUntil: number;
 }
 
-interface RunningLookup {
-  readonly records: Promise<readonly unknown[]>;
-  readonly call: Call;
-}
+type RunningLookup = SharedWork<readonly unknown[]>;
 
 /**
  * The exhibitors of a contact: from the cache, else from an equal lookup that is under way, else from the service. Records are
@@ -94,12 +92,11 @@ export class ExhibitorLookups {
       report(subject, 'stale');
       return resting.records;
     }
-    const running = this.#running.get(key);
-    const joined = running?.call.isOver === true ? undefined : running;
-    const { records, call } = joined ?? this.#start(subject, caller);
+    const joined = joinable(this.#running.get(key));
+    const { result, call } = joined ?? this.#start(subject, caller);
     const patience = Math.min(subject.tenant.http.attemptTimeout, caller.remaining());
     try {
-      const found = await caller.race(records, call);
+      const found = await caller.race(result, call);
       report(subject, 'miss');
       return found;
     } catch (error) {
@@ -120,8 +117,8 @@ export class ExhibitorLookups {
   /** The records of a new request: one that is under way may be older than this call. */
   async findFresh(subject: LookupSubject, caller: Call): Promise<readonly unknown[]> {
     report(subject, 'miss');
-    const { records, call } = this.#start(subject, caller);
-    return caller.race(records, call);
+    const { result, call } = this.#start(subject, caller);
+    return caller.race(result, call);
   }
 
   /** Removes cached answers. Lookups under way answer their callers, and are not cached. */
@@ -138,8 +135,8 @@ export class ExhibitorLookups {
   #start(subject: LookupSubject, caller: Call): RunningLookup {
     const key = keyOf(subject);
     const call = this.calls.start(Math.max(subject.tenant.http.deadline, caller.remaining()));
-    const records = this.#ask(subject, call, () => this.#running.get(key) === lookup);
-    const lookup = { records, call };
+    const result = this.#ask(subject, call, () => this.#running.get(key) === lookup);
+    const lookup = { result, call };
     this.#running.set(key, lookup);
     return lookup;
   }
