@@ -5,6 +5,7 @@ import { clockOf } from '../support/clock.js';
 import type { Host } from '../support/host.js';
 import { messagesOn } from '../support/messages.js';
 import { NameServers } from '../support/name-servers.js';
+import { KEYS, sign } from '../support/provider-keys.js';
 import {
   answers,
   says,
@@ -13,9 +14,9 @@ import {
   type Script,
   type WireReply,
 } from '../support/provider-script.js';
-import type { LoginOverrides, ScriptedProvider } from '../support/provider.js';
+import { CLIENT_ID, type LoginOverrides, type ScriptedProvider } from '../support/provider.js';
 import { Visitor, type Reply } from '../support/visitor.js';
-import { aWhile } from '../support/wait.js';
+import { aWhile, eventually } from '../support/wait.js';
 import { withProvider } from './hosts.js';
 import {
   arrive,
@@ -162,6 +163,36 @@ it.each<[string, Partial<WireReply>, number]>([
   };
   expect(new Set(await Promise.all(Array.from({ length: 42 }, forge)))).toEqual(new Set([status]));
   await enter(host);
+});
+
+it('forged codes that the token endpoint holds make no bearer token wait', async () => {
+  const audience = { idToken: CLIENT_ID, accessToken: 'portal-api' };
+  const host = await start({
+    session: ['cookie', 'bearer'],
+    login: { audience, authorizedParties: ['portal-spa'] },
+    tenantHttp: { deadline: 4_000 },
+  });
+  provider.script = {
+    token: sends({ fault: 'silence' }),
+    userinfo: answers({ sub: 'pat', email: 'pat@example.com', email_verified: true }),
+  };
+  const before = provider.count('/connect/token');
+  const forged = Array.from({ length: 70 }, async () => {
+    const { visitor, arrival } = await arrive(host);
+    arrival.parameters.set('code', 'forged');
+    return (await toHost(visitor, arrival)).status;
+  });
+  // All places for codes are taken.
+  await eventually(() => provider.count('/connect/token') - before === 64);
+  const exp = Math.floor(Date.now() / 1000) + 300;
+  const claims = { iss: provider.url, aud: 'portal-api', azp: 'portal-spa', sub: 'pat', exp };
+  const token = await sign(JSON.stringify(claims), KEYS.rs256, { typ: 'at+jwt' });
+  const startedAt = performance.now();
+  const headers = { authorization: `Bearer ${token}` };
+  expect(await new Visitor().visit(`${host.url}/me`, { headers })).toMatchObject({ status: 200 });
+  // Codes have places of their own. Else it waits until the deadline of the codes.
+  expect(performance.now() - startedAt).toBeLessThan(1_500);
+  expect(new Set(await Promise.all(forged))).toEqual(new Set([504]));
 });
 
 it('silent name servers of a tenant delay no login of another tenant', async () => {
