@@ -224,6 +224,18 @@ describe('staleIfError: the old answer of a lookup that is not sent serves', () 
     expect(seen.api).toBe(2);
   });
 
+  it('but not in the pause of its own contact, which a user can cause', async () => {
+    const { seen, listeners, find, skip } = await start({}, { attempts: 1 }, { lookupCache });
+    expect(await find('sam')).toEqual([]);
+    skip(1_001);
+    listeners.api = limits('60');
+    expect([await find('sam'), seen.api]).toEqual([[], 2]);
+    // The rest of that lookup is over, the pause of its contact is not.
+    skip(5_001);
+    expect(await find('sam')).toMatchObject(limited);
+    expect(seen.api).toBe(2);
+  });
+
   it('while the circuit is open', async () => {
     const { seen, listeners, find, skip } = await start({}, { attempts: 1 }, { lookupCache });
     expect(await find('sam')).toEqual([]);
