@@ -16,11 +16,8 @@ type KeptOptions = Pick<
 
 /** A call of a service. */
 export interface ExhibitorTestingCall {
-  /**
-   * `list`, `pages`, `stream`, `iterate`, `iteratePages`, `snapshot`, `lookup` (also of `ExhibitorGuard`) or `token`. Those that a cache
-   * answers are here too.
-   */
-  readonly method: string;
+  /** A `lookup` is also one of `ExhibitorGuard`. Calls that a cache answers are here too. */
+  readonly method: ExhibitorTestingMethod;
   readonly tenant: string;
   readonly eventId?: string;
   readonly contactEmail?: string;
@@ -50,14 +47,11 @@ export interface ExhibitorTestingWorld<T = Exhibitor> extends KeptOptions {
   exhibitorId?: (exhibitor: T) => string | number | undefined;
 }
 
-/** Methods that {@link ExhibitorTestingBackend.failNext} lets fail. `stream` includes `iterate`, and `pages` `iteratePages`. */
-export type ExhibitorTestingMethod = 'list' | 'pages' | 'stream' | 'snapshot' | 'lookup' | 'token';
+/** Methods of the services. For `failNext`, `stream` and `iterate` are one method, and so are `pages` and `iteratePages`. */
+export type ExhibitorTestingMethod =
+  'list' | 'pages' | 'iteratePages' | 'stream' | 'iterate' | 'snapshot' | 'lookup' | 'token';
 
-/** Methods that read the same as an iterator, which `failNext` includes. */
-const OBSERVABLES = new Map([
-  ['iterate', 'stream'],
-  ['iteratePages', 'pages'],
-]);
+const OBSERVABLES: Record<string, string> = { iterate: 'stream', iteratePages: 'pages' };
 
 /**
  * Issuer, client and addresses of the tenants of a test. Nothing is sent there. Over http, since the cookies of an https address are
@@ -163,7 +157,7 @@ export class ExhibitorTestingBackend<T = Exhibitor> {
    * backend.failNext('list', 'rate_limited', { retryAfterMs: 1_000 });
    */
   failNext(method: ExhibitorTestingMethod, code: ExhibitorErrorCode, details: object = {}): void {
-    this.#failures.push({ method, code, details });
+    this.#failures.push({ method: OBSERVABLES[method] ?? method, code, details });
   }
 
   /** @internal */
@@ -181,7 +175,7 @@ export class ExhibitorTestingBackend<T = Exhibitor> {
 
   /** Throws the next failure of this method. @internal */
   failIfDue({ method, tenant }: Pick<ExhibitorTestingCall, 'method' | 'tenant'>): void {
-    const failing = OBSERVABLES.get(method) ?? method;
+    const failing = OBSERVABLES[method] ?? method;
     const index = this.#failures.findIndex((failure) => failure.method === failing);
     const [due] = index === -1 ? [] : this.#failures.splice(index, 1);
     if (due !== undefined) {

@@ -2,7 +2,7 @@
 import type { Type } from '@nestjs/common';
 import { defer, type Observable } from 'rxjs';
 import { ExhibitorsService, TokenService, type CallOptions, type GetTokenOptions } from '../../index.js';
-import type { ExhibitorTestingBackend } from './testing-backend.js';
+import type { ExhibitorTestingBackend, ExhibitorTestingMethod } from './testing-backend.js';
 
 /**
  * Tells the backend of each call, on subscription or at the first `next()`. Replaces methods of the instance itself, since a view of
@@ -15,13 +15,18 @@ function watchCalls<T>(
   backend: ExhibitorTestingBackend,
   boundTo?: string,
 ): ExhibitorsService<T> {
-  const call = (method: string, options: CallOptions | undefined, eventId: string, contactEmail?: string) => {
+  const call = (
+    method: ExhibitorTestingMethod,
+    options: CallOptions | undefined,
+    eventId: string,
+    contactEmail?: string,
+  ) => {
     const tenant = options?.tenant ?? boundTo ?? backend.tenant;
     backend.call({ method, tenant, eventId, ...(contactEmail !== undefined && { contactEmail }) });
   };
   const observed =
     <Options extends CallOptions, R>(
-      method: string,
+      method: ExhibitorTestingMethod,
       read: (eventId: string, options?: Options) => Observable<R>,
     ) =>
     (eventId: string, options?: Options) =>
@@ -30,7 +35,7 @@ function watchCalls<T>(
         return read.call(service, eventId, options);
       });
   const iterated = <Options extends CallOptions, R>(
-    method: string,
+    method: ExhibitorTestingMethod,
     read: (eventId: string, options?: Options) => AsyncIterableIterator<R>,
   ) =>
     async function* (eventId: string, options?: Options) {
