@@ -28,7 +28,7 @@ export class AppModule {
           },
           useFactory: () => ({
             tenants,
-            resolveTenant: (request) => request.params['tenant'],
+            resolveTenant: ({ params }) => params['tenant'],
             secrets,
             logoutCheck: { provider: true },
             exhibitorSchema: boothSchema,

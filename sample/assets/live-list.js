@@ -36,7 +36,7 @@ function start() {
     total = page.total;
     showPage(page);
   });
-  source.addEventListener('complete', () => {
+  source.addEventListener('done', () => {
     closeStream();
     bar.value = bar.max;
     find('announcement').textContent = `All ${numbers.format(total)} exhibitors are shown.`;

@@ -32,7 +32,7 @@ export class EventController {
     @Param('eventId') eventId: string,
     @Query('page', new ParseIntPipe({ optional: true })) page?: number,
   ) {
-    const list = this.exhibitors.list(eventId, { tenant, page });
+    const list = this.exhibitors.forTenant(tenant).list(eventId, { page });
     const { data, paginationMetadata } = await firstValueFrom(list);
     return { rows: data, paging: paginationMetadata, live: page === undefined && data.length > 0 };
   }
@@ -43,6 +43,6 @@ export class EventController {
    */
   @Sse('live')
   live(@CurrentTenant() tenant: string, @Param('eventId') eventId: string): Observable<MessageEvent> {
-    return liveMessages(this.exhibitors.pages(eventId, { tenant }));
+    return liveMessages(this.exhibitors.forTenant(tenant).pages(eventId));
   }
 }

@@ -19,13 +19,13 @@ const FAILED = {
 
 const NOTHING_LOADED: LivePage = { exhibitors: [], loaded: 0, total: 0 };
 
-/** Converts the pages of an event to messages for the browser: `page` for each page, then `complete` or `failed`. */
+/** Converts the pages of an event to messages for the browser: `page` for each page, then `done` or `failed`. */
 export function liveMessages(pages: Observable<ExhibitorPage<Booth>>): Observable<MessageEvent> {
   const messages = pages.pipe(
     scan(addPage, NOTHING_LOADED),
     map((data): MessageEvent => ({ type: 'page', data })),
   );
-  return concat(messages, of<MessageEvent>({ type: 'complete', data: {} })).pipe(
+  return concat(messages, of<MessageEvent>({ type: 'done', data: {} })).pipe(
     // The status of the reply has been sent, so that an error can only be reported in a message.
     catchError(() => of<MessageEvent>({ type: 'failed', data: FAILED })),
   );

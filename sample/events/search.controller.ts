@@ -22,7 +22,8 @@ export class SearchController {
     @Query('q') query?: unknown,
   ) {
     const matches = this.exhibitors
-      .stream(eventId, { tenant })
+      .forTenant(tenant)
+      .stream(eventId)
       .pipe(filter(matcherOf(query)), take(MOST_MATCHES), toArray());
     return { rows: await firstValueFrom(matches), query, most: MOST_MATCHES };
   }

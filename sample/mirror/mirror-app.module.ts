@@ -7,7 +7,6 @@ import { boothSchema } from '../booth/booth.schema.js';
 import { COPIES, CopyPlan, CopyProcessor, CopySchedule } from './copies.js';
 import { CopiedExhibitors } from './copied-exhibitors.service.js';
 import { MirrorController } from './mirror.controller.js';
-import { AuthController } from './operator-login.js';
 import { MIRROR_TABLES, PostgresMirror } from './postgres-mirror.js';
 
 /** Options of the application. */
@@ -35,7 +34,11 @@ export class MirrorAppModule {
     return {
       module: MirrorAppModule,
       imports: [
-        ExhibitorModule.forRootAsync({ isGlobal: true, useFactory: () => exhibitorOptions(options) }),
+        ExhibitorModule.forRootAsync({
+          isGlobal: true,
+          routes: ':tenant/auth',
+          useFactory: () => exhibitorOptions(options),
+        }),
         // A prefix of its own: an application with the same one would take its jobs.
         BullModule.forRoot({ connection: { url: redisUrl }, prefix: 'exhibitor-portal' }),
         BullModule.registerQueue({
@@ -44,7 +47,7 @@ export class MirrorAppModule {
         }),
         DatabaseModule.register(databaseUrl),
       ],
-      controllers: [AuthController, MirrorController],
+      controllers: [MirrorController],
       providers: [
         CopiedExhibitors,
         CopyProcessor,
@@ -66,7 +69,7 @@ function exhibitorOptions({ tenants, secrets, operators }: MirrorAppOptions): Ex
   return {
     tenants: Object.fromEntries(restricted),
     secrets,
-    resolveTenant: (request) => request.params['tenant'],
+    resolveTenant: ({ params }) => params['tenant'],
     exhibitorSchema: boothSchema,
   };
 }
@@ -79,7 +82,7 @@ class DatabaseModule implements OnApplicationShutdown {
   static register(connectionString: string): DynamicModule {
     const connect = async (): Promise<Pool> => {
       const pool = new Pool({ connectionString });
-      // A connection that breaks while nobody uses it. Without a listener, the error would end the process.
+      // An unused connection that breaks. Without a listener, the error would end the process.
       pool.on('error', () => undefined);
       await pool.query(MIRROR_TABLES);
       return pool;
@@ -96,7 +99,7 @@ class DatabaseModule implements OnApplicationShutdown {
     };
   }
 
-  async onApplicationShutdown(): Promise<void> {
-    await this.pool.end();
+  onApplicationShutdown(): Promise<void> {
+    return this.pool.end();
   }
 }

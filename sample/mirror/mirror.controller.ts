@@ -10,15 +10,14 @@ import {
   Render,
   UseGuards,
 } from '@nestjs/common';
-import { CurrentTenant, ExhibitorsService } from 'nestjs-exhibitor';
+import { CurrentTenant, ExhibitorIdentityGuard, ExhibitorsService } from 'nestjs-exhibitor';
 import { copyEvent } from 'nestjs-exhibitor/mirror';
 import { SameOriginGuard } from '../same-origin.guard.js';
 import { CopiedExhibitors } from './copied-exhibitors.service.js';
 import { CopyPlan } from './copies.js';
-import { OperatorGuard } from './operator-login.js';
 import { PostgresMirror } from './postgres-mirror.js';
 
-/** The mirror of one tenant, and a search in its rows. */
+/** The mirror of one tenant, and a search in its rows. Only operators log in: `authorize` refuses all others. */
 @Controller()
 export class MirrorController {
   constructor(
@@ -35,7 +34,7 @@ export class MirrorController {
   }
 
   @Get(':tenant')
-  @UseGuards(OperatorGuard)
+  @UseGuards(ExhibitorIdentityGuard)
   @Render('mirror')
   async page(@CurrentTenant() tenant: string, @Query('text') text?: unknown) {
     return {
@@ -49,7 +48,7 @@ export class MirrorController {
 
   /** Copies now, and removes up to so many rows: the number that the operator saw. */
   @Post(':tenant/copy')
-  @UseGuards(OperatorGuard, SameOriginGuard)
+  @UseGuards(ExhibitorIdentityGuard, SameOriginGuard)
   @Redirect('/', 303)
   async copy(
     @CurrentTenant() tenant: string,

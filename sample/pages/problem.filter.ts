@@ -1,9 +1,9 @@
 import { Catch, Inject, Logger, type ArgumentsHost, type ExceptionFilter } from '@nestjs/common';
 import { HttpAdapterHost } from '@nestjs/core';
-import { ExhibitorExceptionFilter } from 'nestjs-exhibitor';
+import { ExhibitorExceptionFilter, isExhibitorError } from 'nestjs-exhibitor';
 import { Portals } from '../portals.service.js';
 import { personOf, type RequestWithIdentity } from './page.interceptor.js';
-import { describeProblem, isOfModule } from './problem.js';
+import { describeProblem } from './problem.js';
 
 /** Shows errors of the portal as its pages, and leaves those of the module to the module. Details are logged and never shown. */
 @Catch()
@@ -16,16 +16,17 @@ export class ProblemFilter implements ExceptionFilter {
     @Inject(ExhibitorExceptionFilter) private readonly exhibitorFilter: ExhibitorExceptionFilter,
   ) {}
 
-  catch(thrown: unknown, host: ArgumentsHost): unknown {
-    if (isOfModule(thrown)) {
-      return this.exhibitorFilter.catch(thrown, host);
+  catch(error: Error, host: ArgumentsHost): unknown {
+    // Services throw an `ExhibitorError`; guards an `HttpException` with it as `cause`.
+    if (isExhibitorError(error) || isExhibitorError(error?.cause)) {
+      return this.exhibitorFilter.catch(error, host);
     }
     const adapter = this.adapterHost.httpAdapter;
     const request = host.switchToHttp().getRequest<RequestWithIdentity>();
     const response = host.switchToHttp().getResponse<object>();
-    const problem = describeProblem(thrown);
+    const problem = describeProblem(error);
     if (problem.status >= 500) {
-      this.logger.error(thrown);
+      this.logger.error(error);
     }
     if (adapter.isHeadersSent(response)) {
       return adapter.end(response);

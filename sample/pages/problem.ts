@@ -1,5 +1,4 @@
 import { HttpException } from '@nestjs/common';
-import { isExhibitorError } from 'nestjs-exhibitor';
 
 /** An error of this application or of NestJS as shown to a person: no host names, tokens or stack traces. */
 export interface Problem {
@@ -15,6 +14,7 @@ const BY_STATUS: Readonly<Record<number, Words>> = {
     title: 'That request is not quite right',
     text: 'The address or the form contains an invalid value.',
   },
+  403: { title: 'You may not see this page', text: 'It is for administrators of the portal.' },
   404: {
     title: 'There is nothing here',
     text: 'The address may be wrong, or the event is no longer listed.',
@@ -30,9 +30,4 @@ const INTERNAL: Words = {
 export function describeProblem(thrown: unknown): Problem {
   const status = thrown instanceof HttpException ? thrown.getStatus() : 500;
   return { status, ...(BY_STATUS[status] ?? INTERNAL) };
-}
-
-/** True for what the module shows by itself. Services throw an `ExhibitorError`; guards an `HttpException` with it as `cause`. */
-export function isOfModule(thrown: unknown): boolean {
-  return isExhibitorError(thrown) || (thrown instanceof HttpException && isExhibitorError(thrown.cause));
 }

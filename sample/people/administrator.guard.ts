@@ -1,10 +1,4 @@
-import {
-  ForbiddenException,
-  Inject,
-  Injectable,
-  type CanActivate,
-  type ExecutionContext,
-} from '@nestjs/common';
+import { Inject, Injectable, type CanActivate, type ExecutionContext } from '@nestjs/common';
 import type { RequestWithIdentity } from '../pages/page.interceptor.js';
 import { People } from './people.js';
 
@@ -15,9 +9,6 @@ export class AdministratorGuard implements CanActivate {
 
   canActivate(context: ExecutionContext): boolean {
     const { user } = context.switchToHttp().getRequest<RequestWithIdentity>();
-    if (!this.people.isAdministrator(user)) {
-      throw new ForbiddenException();
-    }
-    return true;
+    return this.people.isAdministrator(user);
   }
 }
