@@ -23,6 +23,15 @@ import type { TimedToken } from './token-lifetime.js';
 import { isPermanent } from './token-reply.js';
 import type { TokenState } from './token-state.js';
 
+/** What a token is needed for. */
+export interface TokenNeed {
+  readonly tenant: Tenant;
+  readonly state: TokenState;
+  readonly call: Call;
+  /** False once the host has dropped this state: the next token is then not shared. */
+  readonly isCurrent: () => boolean;
+}
+
 /** Where tokens come from: another process, through the `store` of the host, else the token endpoint. */
 export class TokenSource {
   readonly #shared: SharedTokens;
@@ -37,71 +46,88 @@ export class TokenSource {
   }
 
   /**
-   * The next token of a tenant. Where its secret is refused, a secret function of the host is called again once.
+   * The next token of a tenant.
    *
-   * @param isCurrent false once the host has dropped this state: the next token is then not shared
    * @throws {ExhibitorError} `token_rejected`, `token_unavailable`, `rate_limited`, `malformed_response`, `deadline_exceeded`
    */
-  async renew(tenant: Tenant, state: TokenState, isCurrent: () => boolean, call: Call): Promise<TimedToken> {
-    const read = (): Promise<OAuthClient> => readApiClient(tenant, call, this.log);
-    const renewWith = async (client: OAuthClient): Promise<TimedToken> => {
-      const name = this.values.enabled ? this.values.secretName(clientText(tenant, client)) : undefined;
-      const token = await this.#tokenOf(client, name, tenant, state, call);
-      if (name !== undefined && !token.isShared && isCurrent()) {
-        // The callers do not wait for the store.
-        void this.#shared.keep(name, token);
-      }
-      return token;
-    };
+  async renew(need: TokenNeed): Promise<TimedToken> {
     try {
-      const client = await read();
-      return await renewWith(client).catch(async (error: unknown) => {
-        // A refusal of now, and not one that is repeated in its rest: then this secret was read a moment ago.
-        const isRefused =
-          error instanceof TokenRejectedError && refusesSecret(error.oauthError) && call.sent > 0;
-        const newest = isRefused ? await newerClient(client, tenant.settings.clientSecret, read) : undefined;
-        if (newest === undefined) {
-          throw error;
-        }
-        return renewWith(newest);
-      });
+      return await this.#renewWithNewestSecret(need);
     } catch (error) {
-      this.#report(tenant, error);
+      this.#report(need.tenant, error);
       throw error;
     }
   }
 
-  /** @param name of the token in the store; `undefined` without one */
-  async #tokenOf(
-    client: OAuthClient,
-    name: string | undefined,
-    tenant: Tenant,
-    state: TokenState,
-    call: Call,
-  ): Promise<TimedToken> {
-    const about = digestOf(secretTextOf(client));
-    const failure = state.refusal(about);
-    if (name !== undefined && state.refused?.by !== 'host') {
-      // Half of the time at most: the rest is for the token endpoint. While that rests for this process, no other one is waited for.
-      const search = withTimeout(call.remaining() / 2, () =>
-        this.#shared.find(name, state, failure === undefined),
-      );
-      // A search that takes too long finds nothing: the store never fails a call.
-      const found = await search.catch(() => undefined);
-      if (found !== undefined) {
-        return found;
-      }
-    }
-    if (failure !== undefined) {
-      call.partner = 'failed';
-      throw errorOf(failure, { tenant: tenant.key, attempts: call.sent });
-    }
+  /** Where the secret is refused, a secret function of the host is called again once. */
+  async #renewWithNewestSecret(need: TokenNeed): Promise<TimedToken> {
+    const { tenant, call } = need;
+    const read = (): Promise<OAuthClient> => readApiClient(tenant, call, this.log);
+    const client = await read();
     try {
-      return await this.endpoint.request(client, tenant, about, call);
+      return await this.#tokenOf(client, need);
     } catch (error) {
+      // A refusal that is repeated in its rest sends no request: then this secret was read a moment ago.
+      const isRefused =
+        error instanceof TokenRejectedError && refusesSecret(error.oauthError) && call.sent > 0;
+      const newest = isRefused ? await newerClient(client, tenant.settings.clientSecret, read) : undefined;
+      if (newest === undefined) {
+        throw error;
+      }
+      return this.#tokenOf(newest, need);
+    }
+  }
+
+  /** A token for this client: that of another process, else a new one, which other processes then find. */
+  async #tokenOf(client: OAuthClient, need: TokenNeed): Promise<TimedToken> {
+    const { tenant, state, call } = need;
+    const secret = digestOf(secretTextOf(client));
+    const refusal = state.refusal(secret);
+    const name = this.values.enabled ? this.values.secretName(clientText(tenant, client)) : undefined;
+    // While the endpoint rests for this process, no other one is waited for.
+    const shared = name === undefined ? undefined : await this.#find(name, need, refusal === undefined);
+    if (shared !== undefined) {
+      return shared;
+    }
+    if (refusal !== undefined) {
+      call.partner = 'failed';
+      throw errorOf(refusal, { tenant: tenant.key, attempts: call.sent });
+    }
+    const token = await this.#request(client, secret, need);
+    if (name !== undefined && need.isCurrent()) {
+      // The callers do not wait for the store.
+      void this.#shared.keep(name, token);
+    }
+    return token;
+  }
+
+  /**
+   * The token of another process. A search that takes too long finds nothing: the store never fails a call.
+   *
+   * @param name of the token in the store
+   */
+  async #find(name: string, { state, call }: TokenNeed, mayWait: boolean): Promise<TimedToken | undefined> {
+    if (state.refused?.by === 'host') {
+      return undefined;
+    }
+    // Half of the time at most: the rest is for the token endpoint.
+    const search = withTimeout(call.remaining() / 2, () => this.#shared.find(name, state, mayWait));
+    return search.catch(() => undefined);
+  }
+
+  /** @param secret its digest */
+  async #request(
+    client: OAuthClient,
+    secret: string,
+    { tenant, state, call }: TokenNeed,
+  ): Promise<TimedToken> {
+    try {
+      return await this.endpoint.request(client, tenant, secret, call);
+    } catch (error) {
+      // Where no request was sent, or code of the host failed, the endpoint needs no rest.
       if (isExhibitorError(error) && error.isOfHost !== true && error.attempts !== 0) {
         const { origin } = splitUrl(tenant.tokenUrl);
-        state.requestFailed(origin, about, failureOf(error), isPermanent(error));
+        state.requestFailed(origin, secret, failureOf(error), isPermanent(error));
       }
       throw error;
     }

@@ -186,7 +186,7 @@ export class TokenService {
   async #request(tenant: Tenant, state: TokenState, call: Call): Promise<TimedToken> {
     try {
       const isCurrent = (): boolean => this.#states.get(tenant.stateKey) === state;
-      const token = await this.#source.renew(tenant, state, isCurrent, call);
+      const token = await this.#source.renew({ tenant, state, call, isCurrent });
       state.token = token;
       state.refused = undefined;
       return token;
