@@ -18,7 +18,7 @@ const MOST = 10_000;
 interface Published<T> {
   /** Names it in the rests. */
   readonly subject: Subject;
-  good?: { readonly value: T; readonly fetchedAt: number };
+  good?: { readonly value: T; readonly fetchedAt: number } | undefined;
   /** Under way. */
   fetch?: SharedWork<T> | undefined;
 }
@@ -58,29 +58,30 @@ export class PublishedDocuments<T> {
     rejected?: T,
   ): Promise<T> {
     const document = this.#find(name, tenant);
-    const good = this.#isYounger(document, LAST_GOOD) ? document.good : undefined;
-    const isFresh = good?.value !== rejected && this.#isYounger(document, FRESH);
-    const running = joinable(document.fetch);
-    const isResting = running === undefined && this.rests.left(document.subject) > 0;
-    if (good !== undefined && (isFresh || isResting)) {
+    const good = this.#isYounger(document.good, LAST_GOOD) ? document.good : undefined;
+    if (good !== undefined && good.value !== rejected && this.#isYounger(good, FRESH)) {
       return good.value;
     }
-    const failure = isResting ? this.rests.find(document.subject)?.failure : undefined;
-    if (failure !== undefined) {
-      throw errorOf(failure, { tenant: tenant.key, attempts: 0 });
+    const running = joinable(document.fetch);
+    const rest = running === undefined ? this.rests.find(document.subject) : undefined;
+    if (rest !== undefined && good !== undefined) {
+      return good.value;
+    }
+    if (rest?.failure !== undefined) {
+      throw errorOf(rest.failure, { tenant: tenant.key, attempts: 0 });
     }
     const { call, result } = running ?? this.#start(document, fetch, rejected !== undefined);
-    if (good === undefined) {
-      return caller.race(result, call).catch((error: unknown) => {
-        throw ofTenant(tenant, error);
-      });
+    if (good !== undefined) {
+      // Half of the time is left for the caller: then the last good one serves.
+      const half = caller.part(caller.remaining() / 2);
+      return half.run(() => half.race(result, call)).catch(() => good.value);
     }
-    // Half of the time is left for the caller: then the last good one serves.
-    const half = caller.part(caller.remaining() / 2);
-    return half.run(() => half.race(result, call)).catch(() => good.value);
+    return caller.race(result, call).catch((error: unknown) => {
+      throw ofTenant(tenant, error);
+    });
   }
 
-  #isYounger({ good }: Published<T>, ms: number): boolean {
+  #isYounger(good: Published<T>['good'], ms: number): boolean {
     return good !== undefined && this.clock.now() - good.fetchedAt < ms;
   }
 
@@ -94,33 +95,39 @@ export class PublishedDocuments<T> {
     return known;
   }
 
-  /** @param restsAfter also after a good one: it is fetched for a token that the last one did not verify */
+  /** Starts a fetch with a deadline of its own. */
   #start(document: Published<T>, fetch: (limit: Call) => Promise<T>, restsAfter: boolean): SharedWork<T> {
     const call = this.calls.start(this.deadline);
-    const get = async (): Promise<T> => {
-      try {
-        const value = await fetch(call);
-        document.good = { value, fetchedAt: this.clock.now() };
-        if (restsAfter) {
-          this.rests.begin(document.subject);
-        }
-        return value;
-      } catch (error) {
-        const failure = isExhibitorError(error) ? failureOf(error) : undefined;
-        this.rests.begin(document.subject, undefined, failure);
-        throw error;
-      } finally {
-        call.clear();
-        if (document.fetch?.call === call) {
-          document.fetch = undefined;
-        }
-      }
-    };
-    const result = get();
-    document.fetch = { call, result };
+    const result = call.run(() => this.#fetch(document, fetch, restsAfter, call));
     // Without callers, an unhandled rejection would end the process.
     result.catch(() => undefined);
+    document.fetch = { call, result };
     return document.fetch;
+  }
+
+  /** @param restsAfter also after a good one: it is fetched for a token that the last one did not verify */
+  async #fetch(
+    document: Published<T>,
+    fetch: (limit: Call) => Promise<T>,
+    restsAfter: boolean,
+    call: Call,
+  ): Promise<T> {
+    try {
+      const value = await fetch(call);
+      document.good = { value, fetchedAt: this.clock.now() };
+      if (restsAfter) {
+        this.rests.begin(document.subject);
+      }
+      return value;
+    } catch (error) {
+      const failure = isExhibitorError(error) ? failureOf(error) : undefined;
+      this.rests.begin(document.subject, undefined, failure);
+      throw error;
+    } finally {
+      if (document.fetch?.call === call) {
+        document.fetch = undefined;
+      }
+    }
   }
 }
 
