@@ -1,4 +1,5 @@
 import { publish } from '../../call/channels.js';
+import type { ExhibitorErrorCode } from '../../errors/error-codes.js';
 import { isExhibitorError } from '../../errors/is-exhibitor-error.js';
 import { PaginationDriftError, type PaginationBreach } from '../../errors/pagination-drift.error.js';
 import type { Call } from '../../call/call.js';
@@ -6,6 +7,9 @@ import type { StreamCall } from '../call-options.schema.js';
 import type { ExhibitorPage, PaginationMetadata } from './exhibitor-page.interface.js';
 import { breachesOf, isBeyondEnd, rowsExpected, sizeBreaches, type Page } from './page-drift.js';
 import { PageWindow } from './page-window.js';
+
+/** What a service may answer to a page beyond the end of an event. */
+const REFUSALS: ReadonlySet<ExhibitorErrorCode> = new Set(['not_found', 'request_rejected']);
 
 export interface ReadPlan<T> extends Pick<
   StreamCall,
@@ -27,15 +31,18 @@ export class PageReader<T> {
   readonly #window: PageWindow<Page<T>>;
   /** Ends with the reading: then requests under way are aborted. */
   readonly #requests: Call;
+  /** The page size that is requested. */
   #itemsPerPage: number;
+  /** Of the first page: the size of the event. `undefined` before that page. */
   #first: PaginationMetadata | undefined;
+  /** The page that was returned last. */
   #before: Page | undefined;
 
   constructor(private readonly plan: ReadPlan<T>) {
     this.#itemsPerPage = plan.itemsPerPage;
     this.#requests = plan.call.part(Infinity);
     this.#window = new PageWindow(
-      (page) => (page === 1 ? this.#fetch(1) : this.#fetchLater(page)),
+      (number) => this.#fetch(number),
       this.#requests,
       plan.prefetch,
       plan.startPage,
@@ -66,22 +73,18 @@ export class PageReader<T> {
     this.#requests.abort();
   }
 
-  #fetch(number: number): Promise<Page<T>> {
-    return this.plan.fetch(number, this.#itemsPerPage, this.#requests);
-  }
-
   /**
-   * Fetches a page after page 1. The service may refuse a page beyond the end; page 1 then tells the size of the event, or that
-   * there is no such event.
+   * Fetches a page. The service may refuse one beyond the end; page 1 then tells the size of the event, or that there is no such event.
    */
-  async #fetchLater(number: number): Promise<Page<T>> {
+  async #fetch(number: number): Promise<Page<T>> {
+    const { fetch } = this.plan;
     try {
-      return await this.#fetch(number);
+      return await fetch(number, this.#itemsPerPage, this.#requests);
     } catch (error) {
-      if (!isExhibitorError(error) || !['not_found', 'request_rejected'].includes(error.code)) {
+      if (number === 1 || !isExhibitorError(error) || !REFUSALS.has(error.code)) {
         throw error;
       }
-      const { page } = await this.#fetch(1);
+      const { page } = await fetch(1, this.#itemsPerPage, this.#requests);
       const { totalCount, totalPages, itemsPerPage } = page.paginationMetadata;
       if (rowsExpected(number, page.paginationMetadata) > 0) {
         throw error;
@@ -92,15 +95,9 @@ export class PageReader<T> {
   }
 
   #check(seen: Page<T>): ExhibitorPage<T> | undefined {
+    const first = this.#first ?? this.#start(seen);
     const before = this.#before;
-    const first = this.#first ?? seen.page.paginationMetadata;
-    if (before === undefined) {
-      this.#report(sizeBreaches(seen, this.plan.expect), 'error');
-    }
     this.#report(breachesOf(seen, first, before), this.plan.onDrift);
-    if (before === undefined) {
-      this.#start(first);
-    }
     if (isBeyondEnd(seen, first, before)) {
       return undefined;
     }
@@ -108,16 +105,20 @@ export class PageReader<T> {
     return seen.page;
   }
 
-  #start(first: PaginationMetadata): void {
+  /** The first page tells how many there are, and their size. */
+  #start(seen: Page<T>): PaginationMetadata {
+    const { expect, startPage, maxPages } = this.plan;
+    this.#report(sizeBreaches(seen, expect), 'error');
+    const first = seen.page.paginationMetadata;
     this.#first = first;
     // If the service limits the page size, that size is requested, so that page numbers and offsets agree.
     if (first.itemsPerPage > 0) {
       this.#itemsPerPage = Math.min(first.itemsPerPage, this.#itemsPerPage);
     }
-    const { startPage, maxPages } = this.plan;
     this.#window.extendTo(
       Math.min(first.totalPages, maxPages === undefined ? Infinity : startPage + maxPages - 1),
     );
+    return first;
   }
 
   #report(breaches: readonly PaginationBreach[], onDrift: StreamCall['onDrift']): void {
