@@ -10,40 +10,36 @@ const toggle = find('toggle');
 const alertLine = find('alert');
 const rows = find('rows');
 const rowTemplate = find('row');
+const LOADING = 'Loading…';
 
 /** The open event stream; undefined when it is closed. */
 let source;
 
 function start() {
-  let total = 0;
   // The existing rows stay until the first page has arrived.
   let isFirstPage = true;
   alertLine.hidden = true;
   find('announcement').textContent = '';
   toggle.textContent = 'Stop';
-  bar.removeAttribute('data-ended');
   bar.max = 1;
   bar.value = 0;
-  count.textContent = 'Loading…';
+  count.textContent = LOADING;
 
   source = new EventSource(view.dataset.live);
   source.addEventListener('page', ({ data }) => {
-    const page = JSON.parse(data);
     if (isFirstPage) {
       rows.replaceChildren();
     }
     isFirstPage = false;
-    total = page.total;
-    showPage(page);
+    showPage(JSON.parse(data));
   });
   source.addEventListener('done', () => {
     closeStream();
     bar.value = bar.max;
-    find('announcement').textContent = `All ${numbers.format(total)} exhibitors are shown.`;
+    find('announcement').textContent = `All ${numbers.format(rows.childElementCount)} exhibitors are shown.`;
   });
-  source.addEventListener('failed', ({ data }) => {
-    const { title, text } = JSON.parse(data);
-    fail(`${title}. ${text}`);
+  source.addEventListener('failed', () => {
+    fail('The list is not complete. The exhibitor service did not answer as it should. Please try again.');
   });
   source.addEventListener('error', ({ target }) => {
     // CLOSED: the server rejected the request, for example because the login has expired. After other errors the browser
@@ -57,7 +53,7 @@ function start() {
   });
 }
 
-function showPage({ exhibitors, loaded, total }) {
+function showPage({ rows: exhibitors, total }) {
   const fragment = document.createDocumentFragment();
   for (const exhibitor of exhibitors) {
     const row = rowTemplate.content.cloneNode(true);
@@ -67,6 +63,7 @@ function showPage({ exhibitors, loaded, total }) {
     fragment.append(row);
   }
   rows.append(fragment);
+  const loaded = rows.childElementCount;
   find('table').hidden = total === 0;
   bar.max = Math.max(total, 1);
   bar.value = loaded;
@@ -77,7 +74,9 @@ function closeStream() {
   source?.close();
   source = undefined;
   toggle.textContent = 'Load again';
-  bar.dataset.ended = '';
+  if (count.textContent === LOADING) {
+    count.textContent = 'Not loaded';
+  }
 }
 
 function fail(reason) {

@@ -12,10 +12,9 @@ import {
   type MessageEvent,
 } from '@nestjs/common';
 import { CurrentTenant, ExhibitorIdentityGuard, ExhibitorsService } from 'nestjs-exhibitor';
-import { firstValueFrom, type Observable } from 'rxjs';
+import { catchError, concat, firstValueFrom, map, of, type Observable } from 'rxjs';
 import type { Booth } from '../booth/booth.schema.js';
 import { PageInterceptor } from '../pages/page.interceptor.js';
-import { liveMessages } from './live-messages.js';
 
 /** All exhibitors of an event: as HTML pages, or as a live list that the browser loads with server-sent events. */
 @Controller(':tenant/events/:eventId/exhibitors')
@@ -43,6 +42,17 @@ export class EventController {
    */
   @Sse('live')
   live(@CurrentTenant() tenant: string, @Param('eventId') eventId: string): Observable<MessageEvent> {
-    return liveMessages(this.exhibitors.forTenant(tenant).pages(eventId));
+    const pages = this.exhibitors
+      .forTenant(tenant)
+      .pages(eventId)
+      .pipe(
+        map(({ data, paginationMetadata: { totalCount } }): MessageEvent => {
+          return { type: 'page', data: { rows: data, total: totalCount } };
+        }),
+      );
+    return concat(pages, of<MessageEvent>({ type: 'done', data: {} })).pipe(
+      // The status of the reply has been sent, so that a failure can only be a message. The log says what it was.
+      catchError(() => of<MessageEvent>({ type: 'failed', data: {} })),
+    );
   }
 }
