@@ -4,7 +4,7 @@ import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { parseEnv } from 'node:util';
-import { defaultSeed } from 'nestjs-exhibitor/testing';
+import { exhibitorOptionsFrom } from 'nestjs-exhibitor';
 import { createSample } from './main.js';
 import { SANDBOX_PORTALS } from './portals.js';
 import { portOf, requireFree, StartError } from './ports.js';
@@ -28,33 +28,22 @@ async function start(): Promise<void> {
   await requireFree('PORT', port);
   await requireFree('SANDBOX_PORT', sandboxPort);
   const address = `http://127.0.0.1:${port}`;
-  const callbackOf = (tenant: string) => `${address}/${tenant}/auth/callback`;
-
-  // About the latency of the real service, so that the progress of a list is visible.
-  const options = ['--port', String(sandboxPort), '--latency', '60'];
-  const redirectUris = SANDBOX_PORTALS.flatMap(({ tenant }) => ['--redirect-uri', callbackOf(tenant)]);
-  const env = await startSandbox([...options, ...redirectUris]);
-  const sandbox = env['BASE_URL'] ?? '';
-  const tenants = defaultSeed().tenants.map(({ key, ...registered }) => [
+  const keys = SANDBOX_PORTALS.map(({ tenant }) => tenant);
+  const ofTenants = keys.flatMap((key) => [
+    '--tenant',
     key,
-    {
-      tenantId: registered.tenantId,
-      baseUrl: sandbox,
-      authUrl: sandbox,
-      clientId: registered.clientId,
-      clientSecret: registered.clientSecret,
-      login: {
-        clientId: registered.loginClientId,
-        clientSecret: registered.loginClientSecret,
-        redirectUri: callbackOf(key),
-        issuer: sandbox,
-        keys: env['IDP_PUBLIC_KEY'] ?? '',
-        // The provider has a session of its own. The logout ends it too, so that another person can be chosen at the next login.
-        endSession: true,
-        postLogoutRedirectUri: `${address}/${key}`,
-      },
-    },
+    '--redirect-uri',
+    `${address}/${key}/auth/callback`,
   ]);
+  // About the latency of the real service, so that the progress of a list is visible.
+  const env = await startSandbox(['--port', String(sandboxPort), '--latency', '60', ...ofTenants]);
+  const sandbox = `http://127.0.0.1:${sandboxPort}`;
+  const tenants = keys.map((key) => {
+    const { tenant } = exhibitorOptionsFrom(env, { prefix: `${key.toUpperCase()}_` });
+    // The provider has a session of its own. The logout ends it too, so that another person can be chosen at the next login.
+    const logout = { endSession: true, postLogoutRedirectUri: `${address}/${key}` };
+    return [key, { ...tenant, login: { ...tenant.login, ...logout } }];
+  });
   const app = await createSample(
     {
       tenants: Object.fromEntries(tenants),
@@ -90,8 +79,8 @@ async function startSandbox(options: readonly string[]): Promise<NodeJS.Dict<str
   let text = '';
   for await (const chunk of sandbox.stdout.iterator({ destroyOnReturn: false })) {
     text += chunk;
-    const environment = text.slice(text.indexOf('TENANT_ID='));
-    if (environment.includes('COOKIE_SECRET=') && environment.endsWith('\n')) {
+    const [environment] = /^ACME_TENANT_ID=.*\nPORT=\d+\n/ms.exec(text) ?? [];
+    if (environment !== undefined) {
       return parseEnv(environment);
     }
   }
