@@ -5,7 +5,7 @@ import { boothSchema } from './booth/booth.schema.js';
 import { EventController } from './events/event.controller.js';
 import { CallbackGuard } from './people/callback.guard.js';
 import { PeopleController } from './people/people.controller.js';
-import { LoginPages } from './pages/login-pages.js';
+import { ModulePages } from './pages/module-pages.js';
 import { PortalModule } from './pages/portal.module.js';
 import type { Views } from './pages/views.js';
 import type { SampleOptions } from './sample-options.js';
@@ -15,7 +15,7 @@ import type { Tour } from './tour/tour.js';
 export class AppModule {
   static register(options: SampleOptions, tour: Tour, views: Views): DynamicModule {
     const { tenants, secrets } = options;
-    const pages = new LoginPages(options, views);
+    const pages = new ModulePages(options, views);
     return {
       module: AppModule,
       imports: [

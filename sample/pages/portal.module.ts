@@ -10,7 +10,7 @@ import { SAMPLE_OPTIONS, type SampleOptions } from '../sample-options.js';
 import { TourController } from '../tour/tour.controller.js';
 import { Tour } from '../tour/tour.js';
 import { AssetsController } from './assets.controller.js';
-import { ProblemFilter } from './problem.filter.js';
+import { PageFilter } from './page.filter.js';
 
 /** What the portals have beside the module: start page, search, error pages, assets and the tour. */
 @Module({})
@@ -22,7 +22,7 @@ export class PortalModule {
       controllers: [AssetsController, TourController, HomeController, SearchController],
       providers: [
         { provide: SAMPLE_OPTIONS, useValue: options },
-        { provide: APP_FILTER, useClass: ProblemFilter },
+        { provide: APP_FILTER, useClass: PageFilter },
         { provide: APP_GUARD, useClass: KnownEventGuard },
         Portals,
         People,

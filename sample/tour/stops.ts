@@ -30,7 +30,7 @@ const STOPS: Readonly<Record<string, Stop>> = {
     shows:
       'A handler with `@CurrentExhibitor()` leads people with several exhibitors here: `auth/choose` is a route of the module, this is its page in the layout of the sample (`render`). Only the own exhibitors are accepted.',
     tries: ['Choose one: the choice is kept for this event.'],
-    file: 'pages/login-pages.ts',
+    file: 'pages/module-pages.ts',
     method: 'render',
   },
   event: {
@@ -70,15 +70,15 @@ const STOPS: Readonly<Record<string, Stop>> = {
       'Log in as Uma or Mo: each has another reason.',
       'Cancel at the provider, then log in: you arrive where you wanted.',
     ],
-    file: 'pages/login-pages.ts',
+    file: 'pages/module-pages.ts',
     method: 'render',
   },
   problem: {
     shows:
-      'Guards and services fail with an `ExhibitorError` and a stable `code`. People see a page, programs JSON. This filter of the sample leaves such errors to `ExhibitorExceptionFilter`, and shows all others itself.',
+      'Guards and services fail with an `ExhibitorError` and a stable `code`. People see a page, programs JSON. `PageFilter` of the sample extends `ExhibitorExceptionFilter`, so that all other errors are pages too.',
     tries: ['If you chose a fault below: remove it and try again.'],
-    file: 'pages/problem.filter.ts',
-    method: 'catch',
+    file: 'pages/module-pages.ts',
+    method: 'render',
   },
 };
 
