@@ -22,7 +22,7 @@ const EVENTS: readonly TradeEvent[] = [
     id: 'boutique-2026',
     title: 'Boutique Design Days 2026',
     place: 'Copenhagen',
-    dates: '17–18 Sept 2026',
+    dates: '17–18 September 2026',
   },
   { id: 'empty-2026', title: 'Empty Hall Preview 2026', place: 'Rotterdam', dates: '12 November 2026' },
 ];

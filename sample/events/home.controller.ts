@@ -37,14 +37,7 @@ export class HomeController {
     const shown = events.map(async (event) => ({
       ...event,
       size: await this.sizes.sizeOf(tenant, event.id),
-      ...eventPaths(tenant, event.id),
     }));
     return { events: await Promise.all(shown), isAdministrator: this.people.isAdministrator(user) };
   }
-}
-
-/** The two links of an event. A guard leads to the login where it is needed. */
-function eventPaths(tenant: string, id: string) {
-  const event = `/${tenant}/events/${encodeURIComponent(id)}`;
-  return { mine: `${event}/mine`, all: `${event}/exhibitors` };
 }

@@ -11,8 +11,8 @@ export type Entry =
 export interface Explanation {
   /** What the module did about failures. */
   sentences: string[];
-  /** True where it did not help. */
-  hasGivenUp: boolean;
+  /** True where that did not help. */
+  hasFailed: boolean;
 }
 
 export function explain(entries: readonly Entry[], fault: string | undefined): Explanation {
@@ -24,7 +24,7 @@ export function explain(entries: readonly Entry[], fault: string | undefined): E
   const last = requests.findLast(({ attempt }) => attempt > 1);
   const has = (channel: string, outcome: string) =>
     entries.some((entry) => entry.channel === channel && 'outcome' in entry && entry.outcome === outcome);
-  const hasGivenUp = last !== undefined && hasFailed(last);
+  const gaveUp = last !== undefined && hasFailed(last);
   const sentences = [
     statuses.includes(401) &&
       'The service refused the access token (401). The module renewed it and sent the request again.',
@@ -32,7 +32,7 @@ export function explain(entries: readonly Entry[], fault: string | undefined): E
     errors.length > 0 &&
       `The reply was ${[...new Set(errors)].join(' or ')}${errors.length > 1 ? ` ${times(errors.length)}` : ''}.`,
     statuses.some((status) => status < 400) && 'A reply broke off, or took longer than 2 s.',
-    last && `The module tried ${times(last.attempt)} and ${hasGivenUp ? 'gave up' : 'got the answer'}.`,
+    last && `The module tried ${times(last.attempt)} and ${gaveUp ? 'gave up' : 'got the answer'}.`,
     has('login', 'failed') &&
       errors.length > 0 &&
       'A code is redeemed only once, so that the login has to start again.',
@@ -45,7 +45,10 @@ export function explain(entries: readonly Entry[], fault: string | undefined): E
       !has('login', 'failed') &&
       'The access token in memory is valid, so that the provider was not needed.',
   ];
-  return { sentences: sentences.filter((sentence) => typeof sentence === 'string'), hasGivenUp };
+  return {
+    sentences: sentences.filter((sentence) => typeof sentence === 'string'),
+    hasFailed: gaveUp || has('login', 'failed'),
+  };
 }
 
 /** Equal messages as one line, with their number: a list of 25 pages is 25 requests. */

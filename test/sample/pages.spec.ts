@@ -53,7 +53,7 @@ describe('The own exhibitor', () => {
     const page = await logIn('olga.one', '/events/regional-2026/mine');
     const [own] = exhibitorsOf(sample, 'olga.one', 'regional-2026');
     expect([page.url, page.summary]).toEqual([mine(), `200 ${own?.['name']}`]);
-    expect(page.text).not.toContain('Choose another exhibitor');
+    expect(page.text).not.toContain('Another exhibitor');
   });
 
   it('is missed by a person with none, with a link to all events', async () => {
@@ -116,6 +116,15 @@ describe('The login', () => {
     expect((await guest.post(again.url, { person: 'olga.one' })).url).toBe(mine());
   });
 
+  it('starts again for the same page after the provider was down', async () => {
+    sample.sandbox.failNext('token', { kind: 'status', status: 503 }, Infinity);
+    const failed = await logIn('olga.one', '/events/regional-2026/mine');
+    expect(failed.summary).toBe('503 Not available at the moment');
+    expect(failed.html).toContain('class="tour-banner failed"');
+    sample.sandbox.clearFaults();
+    expect((await guest.click(failed, 'Log in again')).url).toBe(mine());
+  });
+
   it('may be gone back to when it is finished', async () => {
     sample.sandbox.signInAs('olga.one');
     const { origin } = new URL(sample.url);
@@ -139,7 +148,7 @@ describe('The login', () => {
     await logIn('zoe.fair');
     const stolen = guest;
     const people = `${sample.url}/people`;
-    expect((await stolen.open(people)).summary).toBe('403 You may not see this page');
+    expect((await stolen.open(people)).summary).toBe('403 You have no access');
     const home = await logIn('olga.one');
     const page = await guest.click(home, 'People who have logged in');
     const buttons = [...page.html.matchAll(/name="subject" value="([^"]*)">(.*?)<\/button>/gs)];
@@ -153,8 +162,8 @@ describe('The login', () => {
 });
 
 describe('An address', () => {
-  const unknown = '404 There is nothing here';
-  const invalid = '400 That request is not quite right';
+  const unknown = '404 Page not found';
+  const invalid = '400 This does not work';
   it.each([
     ['/nowhere', unknown],
     ['/../unknown', unknown],
@@ -165,7 +174,7 @@ describe('An address', () => {
     ['/auth/logout', unknown],
     ['/auth/choose?eventId=unheard-of', unknown],
     ['/events/world-2026/exhibitors?page=none', invalid],
-    ['/events/world-2026/exhibitors?page=0', '400 This does not work'],
+    ['/events/world-2026/exhibitors?page=0', invalid],
     ['/events/%ff/mine', invalid],
   ])('%s is refused: %s', async (path, summary) => {
     guest = new Guest();

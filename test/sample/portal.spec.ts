@@ -40,7 +40,7 @@ describeInChromium('The portal', (browser) => {
         'World Industry Expo 2026 Hanover · 20–24 April 2026 1,234 exhibitors My booth All exhibitors',
         'National Building Show 2026 Birmingham · 9–11 June 2026 251 exhibitors My booth All exhibitors',
         'Regional Craft Fair 2026 Graz · 3–5 July 2026 50 exhibitors My booth All exhibitors',
-        'Boutique Design Days 2026 Copenhagen · 17–18 Sept 2026 7 exhibitors My booth All exhibitors',
+        'Boutique Design Days 2026 Copenhagen · 17–18 September 2026 7 exhibitors My booth All exhibitors',
         'Empty Hall Preview 2026 Rotterdam · 12 November 2026 No exhibitors yet My booth All exhibitors',
       ]);
       expect(await visitor.text()).not.toContain('Logged in as');
@@ -62,7 +62,7 @@ describeInChromium('The portal', (browser) => {
       await fits();
       await choices.first().click();
       await visitor.arrivesAt(String(first?.['name']));
-      await visitor.page.getByRole('link', { name: 'Choose another exhibitor' }).click();
+      await visitor.page.getByRole('link', { name: 'Another exhibitor' }).click();
       await choices.nth(1).click();
       await visitor.arrivesAt(String(second?.['name']));
       expect(visitor.page.url()).toBe(`${sample.url}/events/world-2026/mine`);
@@ -90,6 +90,7 @@ describeInChromium('The portal', (browser) => {
       );
       // The stream is closed, so that the browser does not connect again.
       expect(await visitor.page.evaluate('streams.map(({ readyState }) => readyState)')).toEqual([CLOSED]);
+      expect(await main().getByRole('link', { name: 'Next' }).count()).toBe(0);
       // Page 1 for the first response, then all 25.
       expect(sample.sandbox.requests.filter(({ operation }) => operation === 'list')).toHaveLength(1 + 25);
       await panel().getByText('200 × 26').waitFor();
@@ -110,11 +111,20 @@ describeInChromium('The portal', (browser) => {
 
     it('shows names as text, with any characters', async () => {
       const name = `<img src=x onerror="document.title='hacked'"> & <script>document.title='hacked'</script>`;
-      sample.sandbox.setExhibitors('boutique-2026', [{ id: 'x', name, contactEmails: [] }], 'acme');
+      const names = [name, 'Unbroken'.repeat(30), 'שם בע"מ.'];
+      const contactEmails = ['sam.several@example.com'];
+      const records = names.map((one, index) => ({ id: `x-${index}`, name: one, contactEmails }));
+      sample.sandbox.setExhibitors('boutique-2026', records, 'acme');
       await visitor.page.goto(`${sample.url}/events/boutique-2026/exhibitors`);
-      await visitor.page.getByText('1 of 1 exhibitor').waitFor();
-      expect(await visitor.page.locator('tbody th').allInnerTexts()).toEqual([name]);
+      await visitor.page.getByText('3 of 3 exhibitors').waitFor();
+      expect(await visitor.page.locator('tbody th').allInnerTexts()).toEqual(names);
       expect(await visitor.page.title()).not.toBe('hacked');
+      await fits();
+      await visitor.page.goto(`${sample.url}/events/boutique-2026/mine`);
+      await fits();
+      await main().getByRole('button').nth(1).click();
+      await visitor.arrivesAt(String(names[1]));
+      await fits();
     });
 
     it('ends the login at the provider too, and the next one is of another person', async () => {
@@ -134,7 +144,7 @@ describeInChromium('The portal', (browser) => {
       // The provider knows who it is: a new login is silently the same person.
       await visitor.page.goto(`${sample.url}/auth/login`);
       await visitor.page.getByText('Logged in as olga.one@example.com').waitFor();
-      await visitor.page.getByRole('link', { name: 'Switch account' }).click();
+      await visitor.page.getByRole('link', { name: 'Change the person' }).click();
       await visitor.arrivesAt('Sign in');
       await visitor.signInAs('Sam Several');
       await visitor.page.getByText('Logged in as sam.several@example.com').waitFor();
@@ -192,10 +202,11 @@ describeInChromium('The portal', (browser) => {
       await visitor.page.context().clearCookies();
       await again.click();
       await visitor.page.getByText('The server rejected the request. Please reload the page.').waitFor();
+      await visitor.page.getByText('Not loaded').waitFor();
     });
 
     it('has a panel that stays folded on the next page, by the keyboard', async () => {
-      const folded = () => panel().getByText('Requests to the service');
+      const folded = () => panel().getByText('What the module did');
       await visitor.page.goto(sample.url);
       await visitor.page.getByText('What to try').focus();
       await visitor.page.keyboard.press('Enter');
