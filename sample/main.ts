@@ -12,7 +12,7 @@ export async function createSample(
   platform: 'express' | 'fastify' = 'express',
 ): Promise<INestApplication> {
   const tour = new Tour(options);
-  const views = new Views(tour.extend);
+  const views = new Views('views', tour.extend);
   const app = await NestFactory.create(AppModule.register(options, tour, views), await adapterOf(platform), {
     logger: ['warn', 'error', 'fatal'],
     // A live list keeps its connection open. `close` must not wait for it.

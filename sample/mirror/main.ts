@@ -1,17 +1,11 @@
-import { join } from 'node:path';
 import { Module, type INestApplication } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
-import { Eta } from 'eta';
 import { AssetsController } from '../pages/assets.controller.js';
-import { SOURCE } from '../pages/views.js';
+import { useViews, Views } from '../pages/views.js';
 import { MirrorAppModule, type MirrorAppOptions } from './mirror-app.module.js';
 
-const numberFormat = new Intl.NumberFormat('en');
 const timeFormat = new Intl.DateTimeFormat('en', { dateStyle: 'medium', timeStyle: 'medium' });
-const FORMATS = {
-  formatNumber: (value: number) => numberFormat.format(value),
-  formatTime: (value: Date) => timeFormat.format(value),
-};
+const FORMATS = { formatTime: (value: Date) => timeFormat.format(value) };
 
 @Module({})
 class MirrorApp {}
@@ -25,16 +19,8 @@ export async function createMirrorApp(options: MirrorAppOptions): Promise<INestA
   const imports = [AssetsModule, MirrorAppModule.register(options)];
   const app = await NestFactory.create(
     { module: MirrorApp, imports },
-    {
-      logger: ['warn', 'error', 'fatal'],
-      abortOnError: false,
-    },
+    { logger: ['warn', 'error', 'fatal'], abortOnError: false },
   );
-  const eta = new Eta({ views: join(SOURCE, 'mirror/views'), cache: true, autoEscape: true });
-  const adapter = app.getHttpAdapter();
-  adapter.render = (response: unknown, view: string, model: object) => {
-    adapter.setHeader(response, 'Content-Type', 'text/html; charset=utf-8');
-    return adapter.reply(response, eta.render(`./${view}`, { ...FORMATS, ...model }));
-  };
+  useViews(app, new Views('mirror/views', () => FORMATS));
   return app;
 }

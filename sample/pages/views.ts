@@ -24,10 +24,15 @@ const TEMPLATE_FUNCTIONS = {
 
 /** Eta templates. They escape every value, so that a record cannot inject a script. */
 export class Views {
-  private readonly eta = new Eta({ views: join(SOURCE, 'views'), cache: true, autoEscape: true });
+  private readonly eta: Eta;
 
   /** @param extend adds values to the model of a view */
-  constructor(private readonly extend: (view: string, model: object) => object) {}
+  constructor(
+    folder: string,
+    private readonly extend: (view: string, model: object) => object,
+  ) {
+    this.eta = new Eta({ views: join(SOURCE, folder), cache: true, autoEscape: true });
+  }
 
   render(view: string, model: object): string {
     return this.eta.render(`./${view}`, { ...TEMPLATE_FUNCTIONS, ...model, ...this.extend(view, model) });

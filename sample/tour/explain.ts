@@ -78,7 +78,8 @@ function lineOf(entry: Entry) {
   return {
     what,
     result: String(status !== undefined && status >= 400 ? status : (code ?? status)),
-    isFailure: hasFailed(entry),
+    // Who has read enough aborts the rest.
+    isFailure: hasFailed(entry) && code !== 'aborted',
     ms: Math.round(durationMs),
   };
 }
