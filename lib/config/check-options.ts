@@ -23,7 +23,8 @@ export interface CheckedOptions {
 
 const isSource = (value: unknown): boolean => isRecord(value) && typeof value['find'] === 'function';
 
-const tenantKey = v.pipe(v.string(), v.check(isTenantKey, 'must have a key of 1 to 128 bytes'));
+const MAX_KEY_BYTES = 128;
+const tenantKey = v.pipe(v.string(), v.check(isTenantKey, `must have a key of 1 to ${MAX_KEY_BYTES} bytes`));
 
 const tenantsByKey = v.pipe(
   v.custom<Record<string, unknown>>(
@@ -110,7 +111,7 @@ export function checkTenant(input: unknown, key: string, settings: ExhibitorSett
 
 /** In bytes of UTF-8: keys of a source come from requests, and unknown ones are remembered. */
 export function isTenantKey(key: string): boolean {
-  return key !== '' && Buffer.byteLength(key) <= 128;
+  return key !== '' && Buffer.byteLength(key) <= MAX_KEY_BYTES;
 }
 
 /** Keys of a source may come from requests. */

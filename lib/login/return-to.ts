@@ -1,5 +1,6 @@
 import { parseUrl } from '../model/parse-url.js';
 
+/** One that makes the `state` too long is left out, however: see `started-login`. */
 const MAX_RETURN_TO_BYTES = 512;
 const CONTROL_OR_BACKSLASH = /[\p{Cc}\\]/u;
 const ANY_ORIGIN = 'http://origin.invalid';
