@@ -19,7 +19,7 @@ li { padding: .4rem 0; border-bottom: 1px solid var(--line) }
 code, time { font: .875rem/1.5 ui-monospace, monospace; overflow-wrap: anywhere }
 small { display: block; overflow-wrap: anywhere }
 form { display: flex; flex-wrap: wrap; gap: .5rem; align-items: end }
-label { font-size: .875rem } select, input { display: block; padding: .45rem; font: inherit } input { width: 4rem }
+label { font-size: .875rem } select, input { display: block; box-sizing: border-box; height: 2.6rem; padding: .45rem; font: inherit } input { width: 4rem }
 form button { width: auto; margin: 0 }
 .s2, .s3 { color: light-dark(#18713a, #6fd08c) } .s4, .s5, .sn { color: light-dark(#b3261e, #ff9d94) }
 `;
