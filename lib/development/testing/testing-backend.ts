@@ -53,12 +53,10 @@ export type ExhibitorTestingMethod =
 
 const OBSERVABLES: Record<string, string> = { iterate: 'stream', iteratePages: 'pages' };
 
-/**
- * Issuer, client and addresses of the tenants of a test. Nothing is sent there. Over http, since the cookies of an https address are
- * not for the server of a test.
- */
+/** Issuer and client of the tenants of a test. Nothing is sent there. */
 export const TESTING_ISSUER = 'https://login.test';
 export const TESTING_CLIENT = 'test-client';
+/** Over http, as the server of a test is: browsers send it no cookies of an https address. */
 export const TESTING_CALLBACK = 'http://127.0.0.1/auth/callback';
 
 /** What each login has of its own. */
@@ -85,7 +83,7 @@ export class ExhibitorTestingBackend<T = Exhibitor> {
 
   /** @internal */
   readonly idOf: (exhibitor: T) => string | undefined;
-  /** Selected exhibitor of the user by event, kept here so that requests of a test need no cookies. @internal */
+  /** Selected exhibitor of the user by tenant and event, kept here so that requests of a test need no cookies. @internal */
   readonly selections = new Map<string, string>();
   /** Called when exhibitors or contacts change. @internal */
   readonly onChange: (() => void)[] = [];

@@ -11,9 +11,12 @@ import {
   type Tenant,
 } from '../../index.js';
 import { Clock } from '../../call/clock.js';
+import { CHECKED_OPTIONS, type CheckedOptions } from '../../config/check-options.js';
+import { hasBrowser } from '../../config/option-rules.js';
 import { Transport } from '../../http/transport.service.js';
 import { CallbackVerifier } from '../../login/callback-verifier.service.js';
 import { EndedLogins } from '../../login/ended-logins.service.js';
+import type { FoundIdentity } from '../../login/identity.js';
 import { IdentityReader } from '../../login/identity-reader.service.js';
 import { LoginService } from '../../login/login.service.js';
 import { LogoutService } from '../../login/logout.service.js';
@@ -89,8 +92,10 @@ class TestAddresses extends RouteAddresses {
   }
 }
 
-/** The user of each request is that of the backend, without a cookie. */
+/** The user of each request is that of the backend, without a cookie. A selection is refused to users with a bearer token. */
 function readerOf(backend: ExhibitorTestingBackend, module: ModuleRef): Type<IdentityReader> {
+  const { session } = module.get<CheckedOptions>(CHECKED_OPTIONS).settings;
+  const mode = hasBrowser(session) ? 'cookie' : 'bearer';
   return class extends IdentityReader {
     override async read(...[, tenantKey]: Parameters<IdentityReader['read']>) {
       const tenant = await module.get(TenantRegistry).get(backend.tenantOf(tenantKey));
@@ -99,7 +104,7 @@ function readerOf(backend: ExhibitorTestingBackend, module: ModuleRef): Type<Ide
         return undefined;
       }
       const hasEnded = await module.get(EndedLogins).has(identity, tenant.registration);
-      return hasEnded ? undefined : { identity, tenant, mode: 'cookie' as const };
+      return hasEnded ? undefined : ({ identity, tenant, mode } as const);
     }
   };
 }
@@ -173,15 +178,18 @@ async function unlessWithoutPassport(keepOrRemove: () => void | Promise<void>): 
   }
 }
 
-/** Selections are kept by the backend, so that requests of a test need no cookies. */
+/** Selections are kept by the backend, so that requests of a test need no cookies. The cookie refuses what it refuses in production. */
 function selectionsOf({ selections: kept }: ExhibitorTestingBackend): Type<SelectionCookie> {
+  const keyOf = ({ tenant }: FoundIdentity, eventId: string): string => JSON.stringify([tenant.key, eventId]);
   return class extends SelectionCookie {
-    override read(...[, , eventId]: Parameters<SelectionCookie['read']>) {
-      return kept.get(eventId);
+    override read(...[, found, eventId]: Parameters<SelectionCookie['read']>) {
+      return kept.get(keyOf(found, eventId));
     }
 
-    override write(...[, , eventId, id]: Parameters<SelectionCookie['write']>) {
-      void (id === undefined ? kept.delete(eventId) : kept.set(eventId, id));
+    override write(...[http, found, eventId, id]: Parameters<SelectionCookie['write']>) {
+      super.write(http, found, eventId, id);
+      const key = keyOf(found, eventId);
+      void (id === undefined ? kept.delete(key) : kept.set(key, id));
     }
   };
 }

@@ -173,6 +173,30 @@ describe('ExhibitorTestingModule', () => {
     expect(await get('/events/fair/booth')).toMatchObject({ status: 409 });
   });
 
+  it('keeps a selection for its tenant, and refuses one whose id fits no cookie', async () => {
+    const long = 'é'.repeat(128);
+    const eventId = 'fair'.repeat(32);
+    const resolveTenant: ExhibitorTestingWorld['resolveTenant'] = ({ headers }) =>
+      String(headers['x-tenant']);
+    const events = { fair: BOOTHS, [eventId]: [{ id: long }] };
+    const contacts = { 'ann@example.com': { fair: ['x-1', 'x-2'], [eventId]: [long] } };
+    await create({ ...WORLD, events, contacts, resolveTenant });
+    const get = await serve();
+    const select = (id: string, tenant: string) => ({
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'x-tenant': tenant },
+      body: JSON.stringify({ id }),
+    });
+    expect(await get('/events/fair/select', select('x-2', 'acme'))).toMatchObject({ status: 201 });
+    const booth = (tenant: string) => get('/events/fair/booth', { headers: { 'x-tenant': tenant } });
+    expect(await booth('acme')).toMatchObject({ status: 200, body: BOOTHS[1] });
+    expect(await booth('globex')).toMatchObject({ status: 409 });
+    expect(await get(`/events/${eventId}/select`, select(long, 'acme'))).toMatchObject({
+      status: 400,
+      body: { code: 'invalid_argument' },
+    });
+  });
+
   it.each([
     ['Express', () => new ExpressAdapter()],
     ['Fastify', () => new FastifyAdapter()],
@@ -527,6 +551,22 @@ describe('ExhibitorTestingModule.override', () => {
     expect(await own('/me')).toMatchObject({ body: { tenant: 'acme' } });
     module.get(ExhibitorTestingBackend).failNext('lookup', 'service_unavailable');
     expect(await own('/events/fair/booth')).toMatchObject({ status: 200 });
+  });
+
+  it("stores no selection with session 'bearer', as the application", async () => {
+    @Module({
+      imports: [ExhibitorModule.forRoot({ tenants: {}, session: 'bearer' })],
+      controllers: [BoothController],
+    })
+    class BearerModule {}
+    const builder = Test.createTestingModule({ imports: [BearerModule] });
+    module = await ExhibitorTestingModule.override(builder, WORLD).compile();
+    const get = await serve();
+    const headers = { 'content-type': 'application/json' };
+    expect(await get('/events/fair/select', { method: 'POST', headers, body: '{"id":"x-2"}' })).toMatchObject(
+      { status: 400, body: { code: 'invalid_argument' } },
+    );
+    expect(await get('/me')).toMatchObject({ status: 200, body: { identity: { email: 'ann@example.com' } } });
   });
 });
 
