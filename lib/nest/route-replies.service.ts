@@ -1,5 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import type { HttpContext } from '../browser/http-context.js';
+import { ConfigurationError } from '../errors/configuration.error.js';
 import { HTTP_STATUS_BY_CODE, isErrorCode, type ExhibitorErrorCode } from '../errors/error-codes.js';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
@@ -83,6 +84,10 @@ export class RouteReplies {
       const id = this.services.lookups.idOf(one);
       return id === undefined ? [] : [{ id, label: this.#label(one) ?? id }];
     });
+    if (shown.length === 0 && exhibitors.length > 0) {
+      const expected = 'must answer an id: no exhibitor of a user has one, so that none can be chosen';
+      throw new ConfigurationError([{ path: 'exhibitorId', expected }], tenant);
+    }
     if (this.services.pages.isFor(http)) {
       const returnTo = returnToOf(fieldOf(http, 'returnTo'));
       return this.services.pages.showChoice(http, tenant, { eventId, returnTo, exhibitors: shown });

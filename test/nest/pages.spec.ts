@@ -918,6 +918,14 @@ it('redirectToLogin: false shows the page with 401', async () => {
   expect(titleOf(await open(new Visitor(), `${url}/profile`))).toEqual([401, 'You are not logged in']);
 });
 
+it('the question is a fault of the host where no exhibitor has an id to choose it by', async () => {
+  const host = await start({ options: () => ({ exhibitorId: () => undefined }) });
+  const visitor = await signedIn(host, 'sam.several');
+  const page = await browse(visitor, `${host.url}/events/world-2026/booth`);
+  expectPage(page, 500, 'Something is wrong here');
+  expect(log.errors.join()).toMatch(/exhibitorId: must answer an id/);
+});
+
 it('labels are those of the host, and the default where it fails; markup is shown as text', async () => {
   const labels = ['<b>bold</b>', undefined, ' ', '"\' onfocus=x'];
   let calls = 0;
