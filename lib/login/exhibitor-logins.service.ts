@@ -12,6 +12,7 @@ import { CHECKED_OPTIONS, type CheckedOptions } from '../config/check-options.js
 import type { ExhibitorSettings } from '../config/exhibitor-settings.js';
 import { EndedLogins } from './ended-logins.service.js';
 import { IdentityReader } from './identity-reader.service.js';
+import { hostUserOf } from './request-user.js';
 import { TenantRegistry } from '../config/tenant-registry.service.js';
 import { loginOf } from '../config/tenant.js';
 import { Clock } from '../call/clock.js';
@@ -106,10 +107,13 @@ export class ExhibitorLogins {
   }
 }
 
-/** The members that tell who a request is. A copy: where a user of the host does not count, `IdentityReader` removes it from the request. */
+/**
+ * The members that tell who a request is. A copy: where a user of the host does not count, `IdentityReader` removes it from the request.
+ * The copy does not have what tells users of guards from those of the host, so that the user is looked for before.
+ */
 function readOnly(request: ExhibitorRequest | IncomingMessage): ExhibitorRequest {
   const { method = 'GET', url = '/', headers } = request;
-  const user = 'user' in request ? request.user : undefined;
+  const user = 'user' in request ? hostUserOf({ request }) : undefined;
   return { method, url, headers, user, params: {}, query: {} };
 }
 

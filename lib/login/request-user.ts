@@ -73,7 +73,7 @@ export function foundOf(request: GuardedRequest, user: unknown): FoundIdentity |
 }
 
 /** `request.user` where the host has set it; `undefined` where a guard has, from a cookie or a bearer token. */
-export function hostUserOf({ request }: HttpContext): object | undefined {
+export function hostUserOf({ request }: Pick<HttpContext, 'request'>): object | undefined {
   const { user } = request;
   const mode = foundOf(request, user)?.mode ?? 'host';
   return isRecord(user) && mode === 'host' && !ofTokens.has(user) ? user : undefined;

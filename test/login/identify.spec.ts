@@ -3,12 +3,12 @@ import { once } from 'node:events';
 import { IncomingMessage } from 'node:http';
 import { Socket } from 'node:net';
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
-import type { INestApplication, Type } from '@nestjs/common';
+import { Controller, Get, Inject, Req, UseGuards, type INestApplication, type Type } from '@nestjs/common';
 import { IoAdapter } from '@nestjs/platform-socket.io';
 import { WsAdapter } from '@nestjs/platform-ws';
 import { io, type Socket as IoClient } from 'socket.io-client';
 import { WebSocket } from 'ws';
-import { ExhibitorLogins, type ExhibitorIdentity } from '../../lib/index.js';
+import { ExhibitorIdentityGuard, ExhibitorLogins, type ExhibitorIdentity } from '../../lib/index.js';
 import { Sealer } from '../../lib/store/sealer.service.js';
 import { hostUser, signIn } from '../nest/signed-in.js';
 import { clockOf } from '../support/clock.js';
@@ -136,6 +136,33 @@ describe('identify', () => {
     expect(await identify(keeping, { cookie })).toBeUndefined();
     expect(await identify(keeping, {}, {}, user)).toMatchObject({ subject: 'sam.several' });
     await keeping.close();
+  });
+
+  it('takes no user whom a guard has set for one of the session of the host', async () => {
+    let user: object;
+    class KeyGuard extends ExhibitorIdentityGuard {
+      protected override getIdentity(): ExhibitorIdentity {
+        return user as ExhibitorIdentity;
+      }
+    }
+    @Controller()
+    class KeyController {
+      constructor(@Inject(ExhibitorLogins) private readonly logins: ExhibitorLogins) {}
+
+      @Get('key')
+      @UseGuards(KeyGuard)
+      async key(@Req() request: IncomingMessage): Promise<boolean> {
+        return (await this.logins.identify(request)) !== undefined;
+      }
+    }
+    const keyed = await startHost({
+      controllers: [KeyController],
+      options: acmeOptions(sandbox, { session: 'host' }),
+    });
+    user = hostUser(sandbox.tenantOptions('acme', { redirectUri: keyed.callback }));
+    const reply = await new Visitor().visit(`${keyed.url}/key`);
+    expect([reply.status, reply.text]).toEqual([200, 'false']);
+    await keyed.close();
   });
 });
 
