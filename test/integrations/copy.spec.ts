@@ -248,7 +248,10 @@ describe('a copy of an event', () => {
     expect(left).toBeLessThan(120);
     target.before = () => {};
     expect(await copy()).toMatchObject({ rows: 120, added: 120 - left });
+    // One that is aborted before it begins does not end a copy that is under way.
+    const { generation } = target;
     await expect(copy({ signal })).rejects.toMatchObject({ code: 'aborted' });
+    expect(target.generation).toBe(generation);
   });
 
   it('pauses the reading while the database is slow', async () => {

@@ -103,6 +103,13 @@ export async function copyEvent<T = Exhibitor>(
   if (typeof maxRemovals !== 'function') {
     checkRemovals(maxRemovals ?? 0);
   }
+  const stopIfAborted = (): void => {
+    if (signal?.aborted === true) {
+      throw new ExhibitorError('aborted', 'the copy was aborted', { tenant: scope.tenant });
+    }
+  };
+  // Before the generation is raised, which ends a copy that is under way.
+  stopIfAborted();
   const generation = await target.begin(scope);
   /** Digests of the rows of the mirror, by id. */
   const known = new Map<string, string>();
@@ -127,9 +134,7 @@ export async function copyEvent<T = Exhibitor>(
 
   const counts = { added: 0, changed: 0, removed: 0 };
   for await (const change of changes()) {
-    if (signal?.aborted === true) {
-      throw new ExhibitorError('aborted', 'the copy was aborted', { tenant: scope.tenant });
-    }
+    stopIfAborted();
     if (!(await target.apply(scope, { generation, ...change }))) {
       return { rows: read.size, ...counts, superseded: true };
     }
