@@ -6,7 +6,6 @@ import { Clock } from './clock.js';
 @Injectable()
 export class Calls implements CallKeeper {
   readonly #running = new Set<Call>();
-  /** Every further call fails. */
   #isClosed = false;
 
   constructor(@Inject(Clock) private readonly clock: Clock) {}
@@ -18,6 +17,11 @@ export class Calls implements CallKeeper {
    */
   start(ms: number, signal?: AbortSignal): Call {
     return new Call(this.clock, ms, signal, this);
+  }
+
+  /** Every further call fails. */
+  get isClosed(): boolean {
+    return this.#isClosed;
   }
 
   add(call: Call): void {

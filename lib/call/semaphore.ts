@@ -30,12 +30,12 @@ export class Semaphore {
 
   /** No promise where the call need not wait. */
   enter(call: Call): Entry | Promise<Entry> {
+    if (call.isOver) {
+      return 'over';
+    }
     if (this.#active < this.#slots) {
       this.#active += 1;
       return 'entered';
-    }
-    if (call.isOver) {
-      return 'over';
     }
     const queue = (this.#queue ??= new Set());
     return queue.size < this.#longestQueue ? queued(queue, call) : 'full';

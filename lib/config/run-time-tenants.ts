@@ -6,6 +6,7 @@ import type { ExhibitorSettings } from './exhibitor-settings.js';
 import type { TenantSource } from './tenant-options.interface.js';
 import { tenantSourceFails } from './problems/host-problems.js';
 import type { ProblemLog } from './problems/problem-log.service.js';
+import type { Calls } from '../call/calls.service.js';
 import type { Clock } from '../call/clock.js';
 import type { Rests } from '../call/rests.js';
 import { createCache, type ExpiringCache } from '../call/expiring-cache.js';
@@ -41,11 +42,12 @@ export class RunTimeTenants {
   constructor(
     source: TenantSource,
     private readonly settings: ExhibitorSettings,
+    private readonly calls: Calls,
     private readonly clock: Clock,
     private readonly rests: Rests,
     private readonly log: ProblemLog,
   ) {
-    this.#source = new SourceReads(source, clock);
+    this.#source = new SourceReads(source, calls);
     this.#known = createCache(clock, { max: settings.tenantCache.max });
     this.#refused = createCache(clock, { max: REFUSALS.max });
   }
@@ -101,7 +103,9 @@ export class RunTimeTenants {
       }
       return found.tenant;
     } catch (error) {
-      const lastGood = isCurrent() ? this.#afterFailure(key, before, error) : undefined;
+      // A read that the close of the module has ended says nothing of the source.
+      const isFailure = isCurrent() && !this.calls.isClosed;
+      const lastGood = isFailure ? this.#afterFailure(key, before, error) : undefined;
       if (lastGood === undefined) {
         throw error;
       }

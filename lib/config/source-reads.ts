@@ -1,7 +1,6 @@
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { untrustedText } from '../model/untrusted-text.js';
-import { Call } from '../call/call.js';
-import type { Clock } from '../call/clock.js';
+import type { Calls } from '../call/calls.service.js';
 import { Semaphore } from '../call/semaphore.js';
 import type { TenantSource } from './tenant-options.interface.js';
 
@@ -18,7 +17,7 @@ export class SourceReads {
 
   constructor(
     private readonly source: TenantSource,
-    private readonly clock: Clock,
+    private readonly calls: Calls,
   ) {}
 
   /** True where a further read would have to wait, whatever its key. */
@@ -31,10 +30,10 @@ export class SourceReads {
    *
    * @param wasGood the key was good before
    * @param ms time of the wait for a place and of the read together, in ms
-   * @throws {ExhibitorError} `deadline_exceeded` where that is over; `service_unavailable` where too many wait
+   * @throws {ExhibitorError} `deadline_exceeded` where that is over; `service_unavailable` where too many wait, and when the module closes
    */
   async find(key: string, wasGood: boolean, ms: number): Promise<unknown> {
-    const call = new Call(this.clock, ms);
+    const call = this.calls.start(ms);
     const entered: Semaphore[] = [];
     try {
       for (const places of wasGood ? [this.#all] : [this.#ofOthers, this.#all]) {
@@ -42,13 +41,13 @@ export class SourceReads {
         // A read that need not wait begins in this turn.
         const entry = typeof entering === 'string' ? entering : await entering;
         if (entry !== 'entered') {
-          throw entry === 'full' ? tooManyReads(key) : call.failure();
+          throw entry === 'full' ? tooManyReads(key) : call.failure({ tenant: untrustedText(key) });
         }
         entered.push(places);
       }
       return await call.race(Promise.resolve(this.source.find(key)));
     } catch (error) {
-      throw call.isOver ? tooLate(key) : error;
+      throw call.isTimeUp ? tooLate(key) : error;
     } finally {
       call.clear();
       entered.forEach((places) => places.leave());

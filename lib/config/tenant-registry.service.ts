@@ -2,6 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { CHECKED_OPTIONS, isTenantKey, type CheckedOptions } from './check-options.js';
 import { ProblemLog } from './problems/problem-log.service.js';
+import { Calls } from '../call/calls.service.js';
 import { Clock } from '../call/clock.js';
 import { Rests } from '../call/rests.js';
 import { unknownTenant } from './read-tenant.js';
@@ -22,12 +23,13 @@ export class TenantRegistry {
   /** @internal */
   constructor(
     @Inject(CHECKED_OPTIONS) { settings, tenants }: CheckedOptions,
+    @Inject(Calls) calls: Calls,
     @Inject(Clock) clock: Clock,
     @Inject(Rests) rests: Rests,
     @Inject(ProblemLog) log: ProblemLog,
   ) {
     if ('find' in tenants) {
-      this.#found = new RunTimeTenants(tenants, settings, clock, rests, log);
+      this.#found = new RunTimeTenants(tenants, settings, calls, clock, rests, log);
       return;
     }
     for (const [key, tenant] of tenants) {

@@ -9,6 +9,7 @@ import {
   type TenantOptions,
   type TenantSource,
 } from '../../lib/index.js';
+import { Calls } from '../../lib/call/calls.service.js';
 import { Clock } from '../../lib/call/clock.js';
 import { SourceReads } from '../../lib/config/source-reads.js';
 import { startRestHost } from '../exhibitors/rest-host.js';
@@ -568,11 +569,11 @@ describe('reads of a source at a time', () => {
   });
 
   it('give a place that is free to a tenant that was good and waits, though made-up keys wait before it', async () => {
-    const clock = new Clock();
+    const calls = new Calls(new Clock());
     const asked = new Map<string, () => void>();
     const find = (key: string) =>
       new Promise<undefined>((resolve) => asked.set(key, () => resolve(undefined)));
-    const reads = new SourceReads({ find }, clock);
+    const reads = new SourceReads({ find }, calls);
     const start = (name: string, count: number, wasGood: boolean): void => {
       for (let index = 0; index < count; index += 1) {
         reads.find(`${name}-${index}`, wasGood, 5_000).catch(() => undefined);

@@ -12,13 +12,22 @@ import {
   type MessageEvent,
 } from '@nestjs/common';
 import { concatMap, firstValueFrom, from, interval, lastValueFrom, map, type Observable } from 'rxjs';
-import { ExhibitorModule, ExhibitorsService, isExhibitorError, TokenService } from '../../lib/index.js';
+import {
+  ExhibitorModule,
+  ExhibitorsService,
+  isExhibitorError,
+  TenantRegistry,
+  TokenService,
+} from '../../lib/index.js';
+import { KEPT_TIMERS } from '../support/clock.js';
 import { startHost, type Host, type HostKind } from '../support/host.js';
-import { eventually } from '../support/wait.js';
+import { eventually, turns } from '../support/wait.js';
 import { useClosing, useSandbox } from '../support/lifetimes.js';
 import { openConnections, openRequests } from '../support/sandbox.js';
 import { stall } from '../support/faults.js';
+import { loggedLines } from '../support/logged-lines.js';
 
+const logged = loggedLines();
 const sandbox = await useSandbox();
 
 function boot(): Promise<INestApplicationContext> {
@@ -28,19 +37,6 @@ function boot(): Promise<INestApplicationContext> {
     abortOnError: false,
   });
 }
-
-/** All but `setTimeout` and `clearTimeout`. */
-const KEPT_TIMERS = [
-  'Date',
-  'hrtime',
-  'nextTick',
-  'performance',
-  'queueMicrotask',
-  'setImmediate',
-  'clearImmediate',
-  'setInterval',
-  'clearInterval',
-] as const;
 
 const CLOSED = 'service_unavailable: the module was closed';
 
@@ -75,6 +71,20 @@ describe('a closed application', () => {
     expect(await Promise.all(calls)).toEqual([CLOSED, CLOSED, CLOSED]);
     expect(performance.now() - began).toBeLessThan(3_000);
     await eventually(() => openConnections(sandbox) === 0);
+  });
+
+  it('ends reads of a tenant source that does not answer, so that no timer holds the process, and blames nobody', async () => {
+    const find = (): Promise<undefined> => new Promise(() => {});
+    const options = { tenants: { find }, allowedOrigins: () => true, http: { deadline: 60_000 } };
+    const app = await NestFactory.createApplicationContext(ExhibitorModule.forRoot(options), {
+      abortOnError: false,
+    });
+    const registry = app.get(TenantRegistry);
+    const reads = [codeOf(registry.get('acme')), codeOf(app.get(TokenService).getToken({ tenant: 'acme' }))];
+    await app.close();
+    expect(await Promise.all(reads)).toEqual([CLOSED, CLOSED]);
+    expect(await codeOf(registry.get('globex'))).toBe(CLOSED);
+    expect([logged.warnings, logged.errors]).toEqual([[], []]);
   });
 
   it('refuses later calls and sends nothing, and may be closed twice', async () => {
@@ -173,14 +183,9 @@ describe.each<HostKind>(['express', 'fastify'])('a closing host on %s', (kind) =
     jest.useFakeTimers({ doNotFake: [...KEPT_TIMERS] });
     let isClosed = false;
     const closed = host.close().then(() => (isClosed = true));
-    const settle = async (): Promise<void> => {
-      for (let turn = 0; turn < 200; turn += 1) {
-        await new Promise((resolve) => setImmediate(resolve));
-      }
-    };
-    await settle();
+    await turns();
     jest.advanceTimersByTime(9_999);
-    await settle();
+    await turns();
     expect(isClosed).toBe(false);
     jest.advanceTimersByTime(1);
     await closed;

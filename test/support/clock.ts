@@ -1,6 +1,19 @@
 import type { INestApplicationContext } from '@nestjs/common';
 import { Clock } from '../../lib/call/clock.js';
 
+/** What Jest leaves as it is where a test fakes `setTimeout` and `clearTimeout` only. */
+export const KEPT_TIMERS = [
+  'Date',
+  'hrtime',
+  'nextTick',
+  'performance',
+  'queueMicrotask',
+  'setImmediate',
+  'clearImmediate',
+  'setInterval',
+  'clearInterval',
+] as const;
+
 /** A clock that runs `ahead` of the real one; `chance` is its random number. */
 export class TestClock extends Clock {
   /** In milliseconds. */

@@ -3,6 +3,7 @@ import type { CheckedOptions } from '../../lib/config/check-options.js';
 import { ProblemLog } from '../../lib/config/problems/problem-log.service.js';
 import { Sealer } from '../../lib/store/sealer.service.js';
 import { SharedValues } from '../../lib/store/shared-values.service.js';
+import { Calls } from '../../lib/call/calls.service.js';
 import type { Clock } from '../../lib/call/clock.js';
 import { Rests } from '../../lib/call/rests.js';
 
@@ -19,5 +20,11 @@ export function sharedValuesOf(options: CheckedOptions, clock: Clock): SharedVal
 
 /** The tenants of these options, without an application. */
 export function registryOf(options: CheckedOptions, clock: Clock): TenantRegistry {
-  return new TenantRegistry(options, clock, new Rests(clock), new ProblemLog(options, clock));
+  return new TenantRegistry(
+    options,
+    new Calls(clock),
+    clock,
+    new Rests(clock),
+    new ProblemLog(options, clock),
+  );
 }

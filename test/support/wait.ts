@@ -21,3 +21,10 @@ export async function eventually(condition: () => boolean | Promise<boolean>, wi
 export function aWhile(): Promise<void> {
   return pause(150);
 }
+
+/** Turns of the event loop in which requests on loopback and their replies arrive, also where a test fakes `setTimeout`. */
+export async function turns(): Promise<void> {
+  for (let turn = 0; turn < 200; turn += 1) {
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+}
