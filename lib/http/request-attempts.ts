@@ -71,8 +71,10 @@ export class RequestAttempts {
       if (wait === undefined || !limits.takeRetry()) {
         throw this.#failure(outcome, retryAfterMs);
       }
-      // What others wait for as well, the next attempt waits for.
-      await this.call.sleep(Math.max(0, wait - paused));
+      // A pause that is as long ends the wait: the next attempt waits for it together with the calls of others.
+      if (wait > paused) {
+        await this.call.sleep(wait);
+      }
     }
   }
 

@@ -1,17 +1,19 @@
 /** Partners that ask for a pause or need one, with real servers: what is sent meanwhile. The table: test/call/rests.spec.ts. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { describe, expect, it } from '@jest/globals';
+import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import { firstValueFrom } from 'rxjs';
 import { TokenService, type ExhibitorModuleOptions, type HttpOptions } from '../../lib/index.js';
 import { startRestHost } from '../exhibitors/rest-host.js';
-import { clockOf } from '../support/clock.js';
+import { clockOf, KEPT_TIMERS } from '../support/clock.js';
 import { useClosing } from '../support/lifetimes.js';
 import { sendJson, startServer } from '../support/server.js';
 import { tenantAt } from '../support/tenant-at.js';
-import { eventually, pause } from '../support/wait.js';
+import { eventually, pause, turns } from '../support/wait.js';
 import { ending } from './transport-bench.js';
 
 const closing = useClosing();
+// Before the host of a test is closed.
+afterEach(() => void jest.useRealTimers());
 const TOKEN = { access_token: 'a-token', token_type: 'Bearer', expires_in: 3_600 };
 const times = (count: number) => Array.from({ length: count }, (_, index) => index);
 
@@ -89,6 +91,23 @@ describe('a service that answers 429 with Retry-After', () => {
     // The first one waits as well, for its second attempt.
     expect(ends.filter((end) => end instanceof Error)).toMatchObject(times(5).map(() => limited));
     expect([await first, seen.api]).toEqual([page, 1 + 16]);
+  });
+
+  it('for longer than a rest lasts is asked again by the call that heard it only then, where the call has the time', async () => {
+    jest.useFakeTimers({ doNotFake: [...KEPT_TIMERS] });
+    const { seen, listeners, list, skip } = await start({ api: limits('90') });
+    const pass = async (ms: number): Promise<void> => {
+      skip(ms);
+      jest.advanceTimersByTime(ms);
+      await turns();
+    };
+    const call = list(200_000);
+    await turns();
+    listeners.api = (_request, response) => sendJson(response, page);
+    await pass(70_000);
+    expect(seen.api).toBe(1);
+    await pass(20_000);
+    expect([await call, seen.api]).toEqual([page, 2]);
   });
 
   it('to one contact holds up no other, unless another contact is limited meanwhile; and never another tenant', async () => {

@@ -56,7 +56,7 @@ export class Pauses {
   /**
    * The partner asked for a pause.
    *
-   * @returns how long such a request now pauses, in ms
+   * @returns how long such a request now pauses, in whole ms
    */
   begin(about: string | undefined, ms: number, failure: Failure): number {
     const { operation } = this.requests;
@@ -72,7 +72,7 @@ export class Pauses {
       this.#lastContact = this.rests.find(contact);
     }
     const { rest } = this.#longest(about);
-    return rest === undefined ? 0 : this.#left(rest);
+    return rest === undefined ? 0 : Math.ceil(this.#left(rest));
   }
 
   /** @param remaining time that the call has, in ms */

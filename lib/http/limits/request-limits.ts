@@ -109,7 +109,7 @@ export class RequestLimits {
   /**
    * Begins the pause that a reply asks for: a 429, or of the token endpoint also a 503.
    *
-   * @returns how long such a request now pauses, in ms
+   * @returns how long such a request now pauses, in whole ms: at most as long as a rest of its kind
    */
   pauseAfter(outcome: Outcome, retryAfterMs: number | undefined, about: string | undefined): number {
     const { status } = outcome;
