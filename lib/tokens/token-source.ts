@@ -125,7 +125,7 @@ export class TokenSource {
       return await this.endpoint.request(client, tenant, secret, call);
     } catch (error) {
       // Where no request was sent, or code of the host failed, the endpoint needs no rest.
-      if (isExhibitorError(error) && error.isOfHost !== true && error.attempts !== 0) {
+      if (isExhibitorError(error) && error.isOfHost !== true && call.sent > 0) {
         const { origin } = splitUrl(tenant.tokenUrl);
         state.requestFailed(origin, secret, failureOf(error), isPermanent(error));
       }

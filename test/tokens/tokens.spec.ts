@@ -334,6 +334,15 @@ describe('a refusal', () => {
     await expect(bench.text()).rejects.toMatchObject({ attempts: 1 });
   });
 
+  it('is none where no request was sent: each caller hears which option is wrong', async () => {
+    const dispatcher = () => Object({});
+    const bench = await startBench(granted(), { tenants: { acme: { http: { dispatcher } } } });
+    for (const _ of [1, 2]) {
+      const failed = { code: 'configuration_invalid', problems: [{ path: 'http.dispatcher' }] };
+      await expect(bench.tokens.getToken()).rejects.toMatchObject(failed);
+    }
+  });
+
   it('shows nothing of the request that it repeats', async () => {
     const bench = await startBench((form, ...rest) => {
       const secret = form.get('client_secret') ?? '';
