@@ -74,13 +74,14 @@ export class SharedValues implements BeforeApplicationShutdown {
   }
 
   /** The text that is stored for a name, `undefined` where there is none; `null` where there is no store or it is down. */
-  async read(kind: string, name: string): Promise<string | undefined | null> {
-    return this.#attempt(kind, async (store) => {
+  async read(kind: string, name: string, evenAtRest = false): Promise<string | undefined | null> {
+    const read = async (store: SharedStore): Promise<string | undefined> => {
       const found: unknown = await store.get(keyOf(kind, name));
       // Clients of a store can be set to return Buffers.
       const text = found instanceof Uint8Array ? Buffer.from(found).toString() : found;
       return typeof text === 'string' ? text : undefined;
-    });
+    };
+    return this.#attempt(kind, read, evenAtRest);
   }
 
   /** Sets a text for `ttl` ms. Returns whether it was set; `null` where there is no store or it is down. */
@@ -110,7 +111,7 @@ export class SharedValues implements BeforeApplicationShutdown {
     const attempt = async (): Promise<boolean> =>
       (await this.write(kind, name, text, ttl, { evenAtRest: true, ...rules })) === true ||
       // A store that is full returns false, too.
-      (rules.ifAbsent === true && typeof (await this.read(kind, name)) === 'string');
+      (rules.ifAbsent === true && typeof (await this.read(kind, name, true)) === 'string');
     if (!(await attempt())) {
       this.#waiting.set(name, attempt, { ttl });
       const line =

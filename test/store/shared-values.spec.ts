@@ -207,6 +207,17 @@ describe('a store that fails', () => {
     expect(logged.notes).toEqual(['the shared store answers again']);
   });
 
+  it('that has a logout already is asked for it also while it rests, and nothing is said to be unwritten', async () => {
+    const { values, read } = startProcess();
+    await values.write('ended-login', 'x', '1', 60_000);
+    store.failure = 'rejects';
+    await read();
+    store.failure = 'none';
+    logged.warnings.length = 0;
+    await values.writeSoon('ended-login', 'x', '2', 60_000, { ifAbsent: true });
+    expect(logged.warnings).toEqual([]);
+  });
+
   const named = (name: unknown) => async () => Object.assign(new Error('s3cret'), { name });
   const refused = /^ECONNREFUSED 127\.0\.0\.1:1$/;
   it.each<[string, failure: () => Promise<unknown>, shown: RegExp]>([
