@@ -52,12 +52,20 @@ export class ExhibitorSandbox {
   /**
    * Starts a sandbox.
    *
-   * @throws Error with `NODE_ENV=production`, if `oidc-provider` is not installed, or if the port is not available.
+   * @throws Error with `NODE_ENV=production`, if `oidc-provider` is not installed, if the port is not available, or if the seed has a
+   * client that `oidc-provider` refuses.
    */
   static async start(options: SandboxOptions = {}): Promise<ExhibitorSandbox> {
     const { port = 0, seed = defaultSeed(), signingKey } = options;
     const [oidc, key] = await Promise.all([loadProvider(), createSigningKey(signingKey)]);
-    return new ExhibitorSandbox(await startServer(port), seed, key, oidc, options);
+    const server = await startServer(port);
+    try {
+      return new ExhibitorSandbox(server, seed, key, oidc, options);
+    } catch (cause) {
+      await stopServer(server);
+      const { error_description: description = cause } = Object(cause);
+      throw new Error(`ExhibitorSandbox: the seed cannot be used: ${description}`, { cause });
+    }
   }
 
   /**

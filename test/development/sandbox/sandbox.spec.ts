@@ -28,6 +28,16 @@ describe('the lifecycle of a sandbox', () => {
     await second.stop();
   });
 
+  it('leaves its port where its seed cannot be used, and says why', async () => {
+    const free = await startSandbox();
+    const port = Number(new URL(free.url).port);
+    await free.stop();
+    const seed = defaultSeed();
+    seed.tenants = seed.tenants.map((tenant) => ({ ...tenant, clientId: '' }));
+    await expect(startSandbox({ port, seed })).rejects.toThrow(/seed.*client_id/);
+    await (await startSandbox({ port })).stop();
+  });
+
   it('refuses to start in production', async () => {
     const before = process.env['NODE_ENV'];
     process.env['NODE_ENV'] = 'production';
