@@ -16,7 +16,7 @@ import {
 } from './execution-context.js';
 import { eventOf, fieldOf, returnToOf } from './request-fields.js';
 import { nobody, noEvent, type Place } from './refusals.js';
-import { addressOf, type OwnRoutes } from './route-addresses.js';
+import { addressOf, LOGIN_CONTROLLER, type OwnRoutes } from './route-addresses.js';
 import { DECIDE, PLACE, RouteGuard, SERVICES } from './route-guard.js';
 
 /** `WWW-Authenticate` of refusals, where requests may carry a bearer token (RFC 6750 §3). */
@@ -56,13 +56,15 @@ export class ExhibitorIdentityGuard extends RouteGuard {
   }
 
   /**
-   * A global guard leaves the routes of login and logout to their own guards, else nobody could log in where a user is required, nor log
-   * out while lookups fail. `@AllowAnonymous(false)` on the handler wins over that. A guard in `@UseGuards` of the route is not global.
+   * A global guard leaves the routes of login and logout, and all routes of the module, to their own guards: else nobody could log in
+   * where a user is required, nor log out while lookups fail. `@AllowAnonymous(false)` on the handler wins over that. A guard in
+   * `@UseGuards` of the route is not global.
    */
   #isExempt(context: ExecutionContext): boolean {
     const { allowsAnonymous, guards } = declaredOn(context.getHandler());
     const ofRoute = [...guards, ...declaredOn(context.getClass()).guards];
-    return ofRoute.some(isGuardOfLogins) && allowsAnonymous !== false && !this.#isAmong(ofRoute);
+    const isOfLogins = LOGIN_CONTROLLER in context.getClass() || ofRoute.some(isGuardOfLogins);
+    return isOfLogins && allowsAnonymous !== false && !this.#isAmong(ofRoute);
   }
 
   /** True where this guard is one of those in a `@UseGuards`, which have classes and instances. */
@@ -223,7 +225,7 @@ export class ExhibitorIdentityGuard extends RouteGuard {
   }
 }
 
-/** True for our guards of login, callback and logouts: for a class or an instance in a `@UseGuards`. */
+/** True for a class or an instance, in a `@UseGuards`, of our guards of login, callback and logouts: those which ask for no user. */
 function isGuardOfLogins(guard: unknown): boolean {
   const prototype: unknown = typeof guard === 'function' ? guard.prototype : guard;
   return prototype instanceof RouteGuard && !(WHO in prototype);

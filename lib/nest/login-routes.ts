@@ -24,7 +24,7 @@ import { ExhibitorLogoutGuard } from './exhibitor-logout.guard.js';
 import { NestParts } from './nest-parts.service.js';
 import { LOGIN_CONTROLLER, RouteAddresses } from './route-addresses.js';
 import { RouteReplies } from './route-replies.service.js';
-import { DECIDE, RouteGuard } from './route-guard.js';
+import type { RouteGuard } from './route-guard.js';
 import { routeEntries, type RouteSettings } from './route-settings.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import type { ExhibitorRequest } from '../model/exhibitor-request.interface.js';
@@ -92,11 +92,6 @@ export function loginRoutes(routes: string | LoginRoutes): { settings: RouteSett
   return { settings: output, controllers: controllersOf(output) };
 }
 
-/** Leaves `me` and `choose` to the guard after it: a global one might require an event, look exhibitors up, or redirect to the login. */
-class ExemptFromGlobalGuards extends RouteGuard {
-  protected override async [DECIDE](): Promise<undefined> {}
-}
-
 function controllersOf({ path, guards, backChannelLogout }: CheckedRoutes): Type[] {
   // Handlers reply by the adapter: no interceptor of the host may hide an address to go to, nor cache who is logged in.
   @Controller({ path, version: VERSION_NEUTRAL })
@@ -146,21 +141,20 @@ function controllersOf({ path, guards, backChannelLogout }: CheckedRoutes): Type
     }
 
     @Get('failed')
-    @UseGuards(ExemptFromGlobalGuards)
     failed(@Req() request: ExhibitorRequest, @Res() response: object): Promise<void> {
       return this.replies.failed({ request, response });
     }
 
     @Get('choose')
     @Choosing()
-    @UseGuards(ExemptFromGlobalGuards, guards.choose)
+    @UseGuards(guards.choose)
     choose(@Req() request: ExhibitorRequest, @Res() response: object): Promise<void> {
       return this.replies.choice({ request, response });
     }
 
     @Post('choose')
     @Choosing()
-    @UseGuards(ExemptFromGlobalGuards, guards.choose)
+    @UseGuards(guards.choose)
     postedChoice(@Req() request: ExhibitorRequest, @Res() response: object): Promise<void> {
       return this.replies.chosen({ request, response });
     }
@@ -172,7 +166,7 @@ function controllersOf({ path, guards, backChannelLogout }: CheckedRoutes): Type
     }
 
     @Get('me')
-    @UseGuards(ExemptFromGlobalGuards, ExhibitorIdentityGuard)
+    @UseGuards(ExhibitorIdentityGuard)
     me(
       @CurrentIdentity() identity: ExhibitorIdentity,
       @Req() request: ExhibitorRequest,

@@ -25,7 +25,7 @@ export interface OwnRoutes {
   readonly afterLogout: string;
 }
 
-/** Marks the controller, so that its module is found. */
+/** Marks the controller, so that its module is found, and global guards leave its routes to their own guards. */
 export const LOGIN_CONTROLLER = Symbol('nestjs-exhibitor.login-controller');
 
 /** Added to the address of a login that was sent to the origin of its `redirectUri`: it is sent there once. */
@@ -150,15 +150,18 @@ export class RouteAddresses {
     const asMatched = (path: string): string =>
       (caseSensitive ? path : path.toLowerCase()).replace(ignoreTrailingSlash ? /\/$/ : '', '');
     for (const [key, { login }] of 'find' in tenants ? [] : tenants) {
-      const given = login?.redirectUri && new URL(login.redirectUri).pathname;
-      const parts = given?.split('/') ?? [];
-      const served = this.callbackBy(methodOf(login ?? {}));
+      if (login?.redirectUri === undefined) {
+        continue;
+      }
+      const given = new URL(login.redirectUri).pathname;
+      const served = this.callbackBy(methodOf(login));
       // Express compares a path as it is sent, Fastify decodes it first.
-      const callback = (isExpress ? served : encodeURI(served)).split('/');
-      // A parameter of the path, such as `:tenant`, stands for any value.
-      const own = callback.map((part, at) => (part.includes(':') ? parts[at] : part)).join('/');
-      if (given && asMatched(given) !== asMatched(own)) {
-        const line = `its path is ${given}, but that of the callback is ${callback.join('/')}`;
+      const callback = isExpress ? served : encodeURI(served);
+      // A parameter of the path, such as `:tenant`, stands for any value: here for that of the `redirectUri`.
+      const values = given.split('/');
+      const filled = callback.split('/').map((part, at) => (part.includes(':') ? values[at] : part));
+      if (asMatched(given) !== asMatched(filled.join('/'))) {
+        const line = `its path is ${given}, but that of the callback is ${callback}`;
         new Logger('nestjs-exhibitor').warn(`${pathOf(key)}.login.redirectUri: ${line}`);
         return;
       }
