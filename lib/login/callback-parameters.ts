@@ -77,7 +77,7 @@ export function misfitOf(
 }
 
 /** Why a callback is refused that has no `state`, or a parameter that is repeated or too long. A visit without parameters is not logged. */
-export function withoutState(http: HttpContext): Refusal | undefined {
+export function refusalWithoutState(http: HttpContext): Refusal | undefined {
   const error = http.target.searchParams.get('error');
   if (http.request.method !== 'POST' && error === null) {
     return undefined;

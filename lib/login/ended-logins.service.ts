@@ -19,8 +19,8 @@ const AT_ONCE = 1;
 const GRACE = 60_000;
 
 /**
- * How far ahead the end of a login may be for the login to count until then, in ms: `GRACE`, and 10 s by a clock that is behind. An end
- * that is farther ahead was recorded before the date was set back, which revives no login.
+ * A login that was replaced counts until its end, where that is at most so far ahead, in ms: `GRACE`, and 10 s for a clock that is
+ * behind. An end that is farther ahead was recorded before the date of the host was set back: its login has ended.
  */
 const FARTHEST = GRACE + 10_000;
 
@@ -120,7 +120,9 @@ export class EndedLogins implements OnModuleInit, OnApplicationShutdown {
    */
   has(login: Login, currentRegistration: string): boolean | Promise<boolean> {
     const now = this.clock.epochMs();
-    const own: EndedName = { name: login.id, isEndedBy: (from) => !(from > now && from <= now + FARTHEST) };
+    // `NaN`, other text in the store, is an end at once.
+    const isToCome = (from: number): boolean => from > now && from <= now + FARTHEST;
+    const own: EndedName = { name: login.id, isEndedBy: (from) => !isToCome(from) };
     const ofUser = this.#settings.logoutCheck.provider ? namesOfUser(login, currentRegistration) : [];
     const names = [own, ...ofUser];
     const isKnown = names.some(({ name, isEndedBy }) => {
@@ -134,7 +136,10 @@ export class EndedLogins implements OnModuleInit, OnApplicationShutdown {
     return !this.#notEnded.has(loginKey) && this.#isEndedInStore(login.id, loginKey, names);
   }
 
-  /** For a login that counts: true where this process knows that a new login of the same person has replaced it. */
+  /**
+   * True where this process knows that a new login of the same person has replaced this login. To be asked only for a login that still
+   * counts: any end that is known is then one to come.
+   */
   endsSoon(id: string): boolean {
     return this.#ends.has(id);
   }

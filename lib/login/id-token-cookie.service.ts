@@ -37,6 +37,7 @@ export class IdTokenCookie {
       const content: Record<string, unknown> = Object(await this.sealer.open('id-token', value));
       const idToken = String(content['idToken']);
       const { iss: issuer, sub: subject } = unverified(idToken, 'claims');
+      // Issuer and subject are those of the token, which is sealed. No logout needs the address.
       const identity = parseIdentity({ issuer, subject, email: '', ...content });
       if (identity !== undefined && secure === isSecure(identity.redirectUri)) {
         return { identity, idToken };

@@ -32,7 +32,7 @@ import {
   NO_COOKIE,
   readCallback,
   WITHOUT_COOKIE,
-  withoutState,
+  refusalWithoutState,
   type CallbackParameters,
 } from './callback-parameters.js';
 import { CallbackVerifier } from './callback-verifier.service.js';
@@ -183,7 +183,7 @@ export class LoginService {
   ): Promise<{ started: ProvenLogin; parameters: CallbackParameters; tenant: Tenant }> {
     const parameters = readCallback(http);
     if (parameters === undefined) {
-      const refusal = withoutState(http);
+      const refusal = refusalWithoutState(http);
       throw refusal === undefined
         ? new LoginFailedError('state', NOT_STARTED)
         : this.#refuse(this.tenants.onlyKey, refusal, NOT_STARTED);

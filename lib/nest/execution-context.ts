@@ -1,6 +1,6 @@
 /**
- * What a guard reads from Nest's `ExecutionContext`: request and response, and the metadata of decorators on handler and controller. And
- * where it keeps what it has found, which decorators of parameters read.
+ * What a guard reads from Nest's `ExecutionContext`: request and response, and the metadata of decorators on handler and controller. What
+ * it has found is kept here too, for the decorators of parameters.
  */
 import { SetMetadata, type ExecutionContext } from '@nestjs/common';
 import { GUARDS_METADATA } from '@nestjs/common/constants.js';
@@ -123,10 +123,13 @@ export const FIND_EVENT = Symbol('nestjs-exhibitor.find-event');
 /** What guards have found. The symbol is on no copy by JSON or `structuredClone`. */
 export type Results = Partial<ExhibitorContext> & { [FIND_EVENT]?: () => Promise<string | undefined> };
 
-/** Of GraphQL, by the `info` of a field: the fields of one request run in parallel and may be about different events. */
+/** Results of guards in GraphQL, by the `info` of the field: fields of one request run in parallel, and may be about different events. */
 const resultsByField = new WeakMap<object, Results>();
 
-/** All results of fields: in `request.exhibitorContext` are those of the field that was last, which are of no other field. */
+/**
+ * All values of {@link resultsByField}. `request.exhibitorContext` has those of the field whose guards ran last: no other field may read
+ * them. What is there and not among these was set by a guard of the host, for all fields.
+ */
 const resultsOfFields = new WeakSet<object>();
 
 /** Keeps what a guard has found: on the request, and for its field of GraphQL. */
@@ -147,8 +150,8 @@ export function resultsIn(context: ExecutionContext, request: ExhibitorRequest):
   if (field === undefined || exhibitorContext === undefined) {
     return exhibitorContext;
   }
-  const isOfAnother = resultsOfFields.has(exhibitorContext);
-  return resultsByField.get(field) ?? (isOfAnother ? undefined : exhibitorContext);
+  const isOfHost = !resultsOfFields.has(exhibitorContext);
+  return resultsByField.get(field) ?? (isOfHost ? exhibitorContext : undefined);
 }
 
 /** The `info` of the field; `undefined` over HTTP. */

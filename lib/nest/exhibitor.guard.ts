@@ -61,7 +61,8 @@ export class ExhibitorGuard extends ExhibitorIdentityGuard {
       await this.onNotSelected(http, identity, eventId);
       return { exhibitor: undefined, ...found };
     }
-    // Without a member `exhibitor`, by which `@CurrentExhibitor()` answers 409: there is none, and `onNoExhibitor` has returned.
+    // Several, and the handler asks for none; or none, and `onNoExhibitor` has returned. Without a member `exhibitor`, for which
+    // `@CurrentExhibitor()` answers 409.
     return found;
   }
 

@@ -46,7 +46,8 @@ export function htmlPage(view: PageView): string {
     logout === undefined ? '' : formOf(logout, '<button>Log out</button>'),
     linkTo(homeUrl, 'Go to the start page'),
   ];
-  // A browser that sends no `Sec-Fetch-Site` is told by `Origin`, which is `null` after a page with `no-referrer`.
+  // The `meta` of the referrer replaces the header `no-referrer`, after which browsers send `Origin: null` with the forms of the page: one
+  // that sends no `Sec-Fetch-Site` is known by its `Origin`.
   return `<!doctype html>
 <html lang="en">
 <head>

@@ -61,6 +61,7 @@ export class ExhibitorLookups {
     }
     const idOf = exhibitorIdOf(settings);
     this.#endpoint = new LookupEndpoint(rest, settings.exhibitorSchema, idOf, log);
+    // The endpoint has the function as it is: one object of a reply that it cannot read has no id, which is no fault of the host.
     this.idOf = (record) => {
       try {
         return idOf(record);
@@ -94,13 +95,14 @@ export class ExhibitorLookups {
     }
     const joined = joinable(this.#running.get(key));
     const { result, call } = joined ?? this.#start(subject, caller);
+    // A request that has no reply after so many ms is a failure of the service.
     const patience = Math.min(subject.tenant.http.attemptTimeout, caller.remaining());
     try {
       const found = await caller.race(result, call);
       report(subject, 'miss');
       return found;
     } catch (error) {
-      // It began before this call, and ran out of time.
+      // A lookup that began before this call ran out of time without a reply. This call has time for another one.
       if (joined !== undefined && call.isSilent && !caller.isOver) {
         return this.find(subject, caller);
       }
