@@ -44,7 +44,7 @@ export class Transport implements OnModuleDestroy, OnApplicationShutdown {
     @Inject(AXIOS) packages: AxiosPackages,
     @Inject(Rests) rests: Rests,
   ) {
-    this.#client = new AxiosClient(packages, settings.axios, clock);
+    this.#client = new AxiosClient(packages, settings.axios, clock, settings.http.maxConnections);
     this.#limits = new TenantLimits(settings.http, clock, rests);
   }
 

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { createServer as createHttp } from 'node:http';
+import { createServer as createHttp, type ServerResponse } from 'node:http';
 import { createServer as createHttps } from 'node:https';
 import {
   connect,
@@ -11,7 +11,7 @@ import {
 import type { TLSSocket } from 'node:tls';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import type { Dispatcher } from 'undici';
-import type { HttpOptions } from '../../lib/index.js';
+import type { HttpOptions, ModuleHttpOptions } from '../../lib/index.js';
 import { TestClock } from '../support/clock.js';
 import { NameServers } from '../support/name-servers.js';
 import { follow, type TestServer, sendJson, startServer } from '../support/server.js';
@@ -48,6 +48,53 @@ describe('connections', () => {
     expect(performance.now() - began).toBeLessThan(5_000);
     await results;
     await eventually(() => server.connections.size === 0);
+  });
+});
+
+describe('connections to one origin', () => {
+  const CODE = { operation: 'code', method: 'POST', repeat: 'never' } as const;
+  const senderTo = (url: string, http: ModuleHttpOptions) =>
+    ending(Sender.withTenants({ default: tenantAt(url) }, { maxConnections: 8, ...http }));
+
+  /** The largest number of them that a server had for two moments: one that the client has closed takes a moment to end here. */
+  function mostAt(server: TestServer): () => number {
+    let [most, before] = [0, 0];
+    const timer = setInterval(() => {
+      most = Math.max(most, Math.min(before, server.connections.size));
+      before = server.connections.size;
+    }, 5);
+    return () => (clearInterval(timer), most);
+  }
+
+  // To undici, what hangs in a handshake is still connecting, as to an address where nobody answers.
+  it.each(['http', 'https'] as const)(
+    'are maxConnections while it is silent (%s), however many requests have timed out',
+    async (scheme) => {
+      const silent = createServer((socket) => void socket.resume());
+      const server = ending(await follow(silent, scheme));
+      const sender = senderTo(server.url, { attemptTimeout: 150, attempts: 1 });
+      const most = mostAt(server);
+      const lists = Array.from({ length: 32 }, () => sender.send({}, { deadline: 5_000 }));
+      const codes = Array.from({ length: 8 }, () => sender.send(CODE, { deadline: 300 }));
+      await Promise.allSettled([...lists, ...codes]);
+      expect([most(), server.connected >= 32]).toEqual([8, true]);
+      await eventually(() => server.connections.size === 0, 1_000);
+    },
+  );
+
+  it('are maxConnections where codes need new ones while others are kept alive', async () => {
+    const held: ServerResponse[] = [];
+    const server = await serve((_request, response) => void held.push(response));
+    const sender = senderTo(server.url, {});
+    const most = mostAt(server);
+    for (const request of [{}, CODE, {}]) {
+      const sent = Array.from({ length: 8 }, () => sender.send(request));
+      await eventually(() => held.length === 8);
+      await pause(20);
+      held.splice(0).forEach((response) => sendJson(response));
+      await Promise.all(sent);
+    }
+    expect([most(), server.connected]).toEqual([8, 24]);
   });
 });
 

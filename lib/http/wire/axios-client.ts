@@ -53,16 +53,18 @@ export class AxiosClient {
 
   /**
    * @param configure the option `axios`: adds the interceptors of the host
+   * @param maxConnections to one origin
    * @throws {ConfigurationError} where it throws
    */
   constructor(
     { axios, HttpService }: AxiosPackages,
     configure: ((instance: AxiosInstance) => unknown) | undefined,
     clock: Clock,
+    maxConnections: number,
   ) {
     this.#axios = axios;
     this.#noHeaders = new axios.AxiosHeaders();
-    this.#client = new HttpClient(clock);
+    this.#client = new HttpClient(clock, maxConnections);
     this.#hasInterceptors = configure !== undefined;
     const instance = createInstance(axios);
     if (configure !== undefined) {

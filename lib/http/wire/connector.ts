@@ -18,7 +18,6 @@ const MOST_NAMES = 10_000;
 
 /** Opens our own connections. */
 export class Connector {
-  readonly #connecting = new Set<Socket>();
   /** Look-ups under way. */
   readonly #lookups = new Map<string, Promise<LookupAddress[]>>();
   readonly #lastAddresses: ExpiringCache<LookupAddress[]>;
@@ -27,23 +26,10 @@ export class Connector {
     this.#lastAddresses = createCache(clock, { max: MOST_NAMES });
   }
 
-  readonly connect: buildConnector.connector = (options, callback) => {
-    const socket: unknown = this.#open(options, (...result) => {
-      if (socket instanceof Socket) {
-        this.#connecting.delete(socket);
-      }
-      callback(...result);
-    });
-    if (socket instanceof Socket) {
-      this.#connecting.add(socket);
-    }
-  };
-
-  /** Ends what is still connecting: undici waits 10 s for a socket in a TLS handshake to which nobody answers. */
-  close(): void {
-    for (const socket of this.#connecting) {
-      socket.destroy(new Error('the module was closed'));
-    }
+  /** Returns the socket that is connecting. */
+  connect(...request: Parameters<buildConnector.connector>): Socket | undefined {
+    const socket: unknown = this.#open(...request);
+    return socket instanceof Socket ? socket : undefined;
   }
 
   /**

@@ -1,7 +1,8 @@
-import { Agent, Client, type Dispatcher } from 'undici';
+import type { Dispatcher } from 'undici';
 import type { Clock } from '../../call/clock.js';
 import { hadItsTime, type Call } from '../../call/call.js';
 import { failed, type Answered, type Failed, type Outcome } from '../outcome.js';
+import { Connections } from './connections.js';
 import { Connector } from './connector.js';
 import { NetworkErrors } from './network-errors.js';
 import { drop, parseBody, readBody, ReplyTurns, TOO_LARGE, unpack, UnreadableBody } from './reply-body.js';
@@ -34,20 +35,24 @@ interface SentRequest {
   readonly sentAt: number;
   /** Once the head of its reply has arrived. */
   status: number | undefined;
+  /** Its reply was read to the end. */
+  isWhole: boolean;
   /** Once the head of an error status has arrived. Its body may be slow or broken. */
   refusal: Answered | undefined;
 }
 
 /** Sends with undici and reads the reply. Our keep-alive connections are shared by all tenants without a dispatcher of their own. */
 export class HttpClient {
-  readonly #connector: Connector;
-  readonly #agent: Agent;
+  readonly #connections: Connections;
   readonly #turns = new ReplyTurns();
   readonly #errors = new NetworkErrors();
 
-  constructor(private readonly clock: Clock) {
-    this.#connector = new Connector(clock);
-    this.#agent = new Agent({ connect: this.#connector.connect });
+  /** @param maxConnections to one origin */
+  constructor(
+    private readonly clock: Clock,
+    maxConnections: number,
+  ) {
+    this.#connections = new Connections(new Connector(clock), maxConnections);
   }
 
   /**
@@ -67,21 +72,19 @@ export class HttpClient {
       attempt,
       sentAt: this.clock.now(),
       status: undefined,
+      isWhole: false,
       refusal: undefined,
     };
     return new Promise((resolve) => {
       attempt.whenOver(() => resolve(this.#unfinished(request, sent)));
-      void this.#exchange(request, sent)
-        .then(resolve)
-        .then(() => attempt.clear());
+      void this.#exchange(request, sent).then(resolve);
     });
   }
 
   /** Closes our connections; the dispatchers of hosts stay open. */
   close(): Promise<void> {
     this.#errors.close();
-    this.#connector.close();
-    return this.#agent.destroy();
+    return this.#connections.close();
   }
 
   /** The outcome where the attempt is over before its reply: with the call, or because its own time is up. */
@@ -95,19 +98,31 @@ export class HttpClient {
   }
 
   async #exchange(request: OutgoingRequest, sent: SentRequest): Promise<Outcome> {
+    const { url, dispatcher, onNewConnection } = request;
+    const address = splitUrl(url);
+    if (dispatcher !== undefined) {
+      return this.#receive(request, address, dispatcher, sent);
+    }
+    const { origin } = address;
+    const connection = onNewConnection ? this.#connections.open(origin) : this.#connections.take(origin);
+    sent.attempt.whenOver(() => void connection.destroy());
+    const outcome = await this.#receive(request, address, connection.client, sent);
+    this.#connections.leave(connection, sent.isWhole && !onNewConnection);
+    return outcome;
+  }
+
+  async #receive(
+    request: OutgoingRequest,
+    { origin, path }: Address,
+    by: Dispatcher,
+    sent: SentRequest,
+  ): Promise<Outcome> {
     const { method, headers, body, onNewConnection, dispatcher } = request;
-    const { origin, path } = splitUrl(request.url);
-    const fresh =
-      onNewConnection && dispatcher === undefined
-        ? new Client(origin, { connect: this.#connector.connect })
-        : undefined;
     try {
       const options = { origin, path, method, headers, body, signal: sent.attempt, reset: onNewConnection };
       // The deadline limits headers and body.
-      const send = (by: Dispatcher) => by.request({ ...options, headersTimeout: 0, bodyTimeout: 0 });
-      const received = await (dispatcher === undefined
-        ? send(fresh ?? this.#agent)
-        : this.#errors.watched(() => send(dispatcher)));
+      const send = () => by.request({ ...options, headersTimeout: 0, bodyTimeout: 0 });
+      const received = await (dispatcher === undefined ? send() : this.#errors.watched(send));
       if (sent.attempt.isOver) {
         drop(received.body);
         return ended(sent);
@@ -121,7 +136,7 @@ export class HttpClient {
     } catch (error) {
       return sent.refusal ?? this.#errors.failure(error, sent, dispatcher && origin);
     } finally {
-      void fresh?.destroy();
+      sent.attempt.clear();
     }
   }
 
@@ -149,6 +164,7 @@ export class HttpClient {
     }
     try {
       const data = await readBody(body, replyLimit, Number(headers['content-length']));
+      sent.isWhole = true;
       const encoding = headers['content-encoding'];
       const unpacked = encoding === undefined ? data : await unpack(data, encoding, replyLimit);
       await new Promise<void>((resolve) => this.#turns.take(resolve));
@@ -194,8 +210,13 @@ function late({ attempt, status, sentAt }: SentRequest): Failed {
     : failed('the service did not answer in time', { ...facts, partner: 'silent' });
 }
 
+interface Address {
+  readonly origin: string;
+  readonly path: string;
+}
+
 /** Origin and path of an absolute URL. The path is kept as it is; `new URL` would normalize it. */
-export function splitUrl(url: string): { origin: string; path: string } {
+export function splitUrl(url: string): Address {
   const authority = url.indexOf('//') + 2;
   const slash = url.indexOf('/', authority);
   if (slash === -1) {
