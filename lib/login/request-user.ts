@@ -30,10 +30,10 @@ export function setUser(http: HttpContext, found: FoundIdentity): ExhibitorIdent
   const request: GuardedRequest = http.request;
   const users = request[USERS] ?? [];
   const known = users.find((one) => isSame(one.found, found));
-  // In the place of its own user, the host may have set another object since.
+  // An identity of the host was read from `request.user`: where that is another object than the guard has set, it is of the host.
   const stays = found.mode !== 'host' || known?.user === request.user;
   if (known !== undefined && stays) {
-    // Or it may have changed members of that user.
+    // The host may have changed members of its user since: those that were read now count.
     known.found = found;
     request.user = known.user;
     return known.user;

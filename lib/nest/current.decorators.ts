@@ -27,11 +27,11 @@ const currentExhibitor = createParamDecorator((_: unknown, context: ExecutionCon
   if ('exhibitor' in results) {
     return results.exhibitor;
   }
-  // A guard of the host may have set the id alone, or nothing where there is one.
+  // A guard of the host may have set the id alone, or neither where there is only one exhibitor.
   const { exhibitorId, tenant } = results;
-  const current = exhibitors.find((one) =>
-    exhibitorId === undefined ? exhibitors.length === 1 : defaultExhibitorId(one) === exhibitorId,
-  );
+  const only = exhibitors.length === 1 ? exhibitors[0] : undefined;
+  const current =
+    exhibitorId === undefined ? only : exhibitors.find((one) => defaultExhibitorId(one) === exhibitorId);
   if (current !== undefined) {
     return current;
   }

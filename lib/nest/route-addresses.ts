@@ -33,8 +33,6 @@ const MOVED = 'moved';
 
 @Injectable()
 export class RouteAddresses {
-  /** The path of the callback by method. It does not change once the application serves requests. */
-  readonly #callbacks = new Map<RequestMethod, string>();
   /** Private, since it holds all of the application, which no log of a guard may show. */
   readonly #parts: NestParts;
 
@@ -123,12 +121,6 @@ export class RouteAddresses {
 
   /** The path of the callback as the router serves it. `exclude` of a global prefix may name a method. */
   callbackBy(method: RequestMethod): string {
-    const path = this.#callbacks.get(method) ?? this.#findCallback(method);
-    this.#callbacks.set(method, path);
-    return path;
-  }
-
-  #findCallback(method: RequestMethod): string {
     const ownModule = [...this.#parts.modules.values()].find(({ controllers }) =>
       [...controllers.keys()].some((one) => typeof one === 'function' && LOGIN_CONTROLLER in one),
     );
