@@ -117,6 +117,11 @@ export class ExhibitorTestingBackend<T = Exhibitor> {
     this.selections.clear();
   }
 
+  /** The user has logged in by the routes. It is the same person, whose selections stay. @internal */
+  loggedIn(identity: ExhibitorIdentity): void {
+    this.#identity = identity;
+  }
+
   /** Logs the user out: `ExhibitorGuard` answers 401. */
   signOut(): void {
     this.#identity = undefined;

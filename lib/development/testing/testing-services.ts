@@ -146,7 +146,7 @@ function loginOf(backend: ExhibitorTestingBackend): Type<LoginService> {
         ...route,
         storeIdentity: (identity) => unlessWithoutPassport(() => route.storeIdentity(identity)),
       });
-      backend.signIn(found.identity);
+      backend.loggedIn(found.identity);
       return found;
     }
   };

@@ -160,12 +160,17 @@ describe('ExhibitorTestingModule', () => {
     }
   });
 
-  it('keeps a selection until the logout, without cookies', async () => {
+  it('keeps a selection until the logout, through a new login of the same person, without cookies', async () => {
     await create(WORLD);
     const get = await serve(new FastifyAdapter());
     const select = { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{"id":"x-2"}' };
     const chosen = { status: 201, body: { chosen: BOOTHS[1] } };
     expect(await get('/events/fair/select', select)).toMatchObject(chosen);
+    expect(await get('/events/fair/booth')).toMatchObject({ status: 200, body: BOOTHS[1] });
+    const { location, cookie } = await get('/auth/login');
+    const state = new URL(location ?? '').searchParams.get('state') ?? '';
+    const callback = await get(`/auth/callback?code=x&state=${state}`, { headers: { cookie } });
+    expect(callback).toMatchObject({ status: 303 });
     expect(await get('/events/fair/booth')).toMatchObject({ status: 200, body: BOOTHS[1] });
     expect(await get('/auth/logout', { method: 'POST' })).toMatchObject({ status: 303 });
     expect(await get('/me')).toMatchObject({ status: 401 });
