@@ -126,6 +126,16 @@ describe('a service that answers 429 with Retry-After', () => {
   });
 });
 
+it('a service that answers 503 with Retry-After fails that call only: it may be about one event', async () => {
+  const { seen, list, find } = await start({ api: limits('60', 503) });
+  for (const requests of [1, 2]) {
+    for (const failing of [await list(), await find()]) {
+      expect(failing).toMatchObject({ code: 'service_unavailable', attempts: 1, retryAfterMs: 60_000 });
+    }
+    expect(seen.api).toBe(2 * requests);
+  }
+});
+
 describe('a token endpoint that says Retry-After: 60', () => {
   it.each([
     [429, 'rate_limited'],
