@@ -43,8 +43,7 @@ export function misfitOf(
   parameters: CallbackParameters,
   login: OpenedLogin,
   redirectUri: string,
-  method: string,
-  path: string,
+  { method, path }: { method: string; path: string },
 ): Refusal | undefined {
   const hybrid = isHybrid(login);
   const expectedMethod = hybrid ? 'POST' : 'GET';

@@ -211,13 +211,8 @@ export class LoginService {
       const detail = 'this login was started with another provider, client or host';
       throw this.log.refusal(tenant, 'callback', { reason: 'state', detail }, { message: detail });
     }
-    const misfit = this.callback.misfitOf(
-      parameters,
-      login,
-      own.redirectUri,
-      http.request.method,
-      await getPath(),
-    );
+    const request = { method: http.request.method, path: await getPath() };
+    const misfit = this.callback.misfitOf(parameters, login, own.redirectUri, request);
     if (misfit !== undefined) {
       throw this.#refuse(key, misfit, NOT_STARTED);
     }
