@@ -1,5 +1,5 @@
 import { availableParallelism } from 'node:os';
-import { bundledPackages } from './test/setup/bundled-packages.js';
+import { nativePackages } from './test/setup/native-packages.js';
 
 /** @type {import('jest').Config} */
 export default {
@@ -12,7 +12,7 @@ export default {
     '<rootDir>/test/fleet/',
     '<rootDir>/test/matrix/',
   ],
-  testEnvironment: 'node',
+  testEnvironment: '<rootDir>/test/setup/one-context.js',
   extensionsToTreatAsEsm: ['.ts'],
   moduleNameMapper: {
     '^nestjs-exhibitor$': '<rootDir>/lib/index.ts',
@@ -23,16 +23,10 @@ export default {
     '^nestjs-exhibitor/opentelemetry$': '<rootDir>/lib/integrations/opentelemetry/index.ts',
     '^nestjs-exhibitor/doctor$': '<rootDir>/lib/development/doctor/index.ts',
     '^(\\.{1,2}/.*)\\.js$': '$1',
-    ...(await bundledPackages()),
-    // Its own build of one file.
-    '^rxjs(/operators)?$': '<rootDir>/node_modules/rxjs/dist/bundles/rxjs.umd.js',
+    ...nativePackages(),
   },
   transform: { '^.+\\.ts$': '@swc/jest' },
-  setupFiles: [
-    'reflect-metadata',
-    '<rootDir>/test/setup/ended-contexts.js',
-    '<rootDir>/test/setup/fresh-connections.ts',
-  ],
+  setupFiles: ['<rootDir>/test/setup/ended-contexts.js', '<rootDir>/test/setup/fresh-connections.ts'],
   setupFilesAfterEnv: ['<rootDir>/test/setup/no-secrets.ts'],
   testTimeout: 30_000,
   // One more than there are cores: many suites wait for a browser, a server or a timer. With two more, those that measure times fail.

@@ -1,4 +1,5 @@
 /** What code of the host throws is one error line with its stack, 500 for a visitor, and the `cause` of the error. */
+import { runInNewContext } from 'node:vm';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { ForbiddenException, type INestApplication } from '@nestjs/common';
 import { firstValueFrom } from 'rxjs';
@@ -195,6 +196,12 @@ describe.each(ON)('on $kind, code of the host that throws in $what', ({ kind, pa
       403,
       expect.objectContaining({ message: 'not in this hall' }),
     ]);
+  });
+
+  it('may throw an error of another realm, which has its stack', async () => {
+    thrown = runInNewContext("new TypeError('of another realm')");
+    await reach();
+    expect(lines.errors).toEqual([expect.stringMatching(/TypeError: of another realm\n +at /)]);
   });
 
   it('may throw any value', async () => {

@@ -327,6 +327,8 @@ describe.each(['express', 'fastify'] as const)('a host on %s with staff, session
 });
 
 it('keeps staff as before, and identities as they are, in the session of Passport', async () => {
+  // One Passport serves all suites of a worker: another suite has added to these lists.
+  Object.assign(passport, { _serializers: [], _deserializers: [] });
   keepUsers(findStaff);
   const keep = async (user: object): Promise<unknown[]> => {
     const kept = await new Promise<object>((resolve, reject) => {

@@ -1,7 +1,7 @@
 /**
  * Runs before every suite. Node 20 copies the value of each `AsyncLocalStorage` in use to every new promise. `jest-circus` has one
- * for the test that runs; tests run one after the other, so a property does. The others, as that of `oidc-provider`, are loaded
- * anew for each suite, so those of the suites that ended are switched off.
+ * for the test that runs; tests run one after the other, so a property does. The others, as that of `oidc-provider`, are switched
+ * off, until a suite uses them.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
 
