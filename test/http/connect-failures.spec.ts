@@ -8,7 +8,6 @@ import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals
 import { NestFactory } from '@nestjs/core';
 import { firstValueFrom } from 'rxjs';
 import { Client, errors, type Dispatcher } from 'undici';
-import { Clock } from '../../lib/call/clock.js';
 import { PartnerFailures } from '../../lib/config/problems/partner-failures.js';
 import { ExhibitorModule, ExhibitorsService, TokenService, type HttpOptions } from '../../lib/index.js';
 import { clockOf } from '../support/clock.js';
@@ -340,7 +339,7 @@ describe('a partner that fails', () => {
   it('has the line of its minute at the end, the most frequent kind first', () => {
     jest.useFakeTimers();
     const written: string[] = [];
-    const failures = new PartnerFailures(new Clock(), (line) => void written.push(line));
+    const failures = new PartnerFailures((line) => void written.push(line));
     const lookups = ['status 503', 'no reply', 'status 503', 'status 503'];
     expect(lookups.map((how) => failures.isFirst('lookup of acme', how))).toEqual([
       true,

@@ -1,5 +1,3 @@
-import type { Clock } from '../../call/clock.js';
-
 /** Time in ms in which the failures after the first one become one line. */
 const MINUTE = 60_000;
 
@@ -7,8 +5,7 @@ const MINUTE = 60_000;
 const MOST = 10_000;
 
 interface Minute {
-  /** By our clock. The line is written by the timer, or at close. */
-  endsAt: number;
+  /** Writes the line at the end. */
   readonly timer: NodeJS.Timeout;
   /** Failures after the first one, by how they failed. */
   readonly counts: Map<string, number>;
@@ -19,10 +16,7 @@ export class PartnerFailures {
   readonly #minutes = new Map<string, Minute>();
 
   /** @param write is given the line of a minute that had more failures than the first */
-  constructor(
-    private readonly clock: Clock,
-    private readonly write: (line: string) => void,
-  ) {}
+  constructor(private readonly write: (line: string) => void) {}
 
   /**
    * Returns whether this failure is the first of a minute; counts it otherwise.
@@ -32,16 +26,13 @@ export class PartnerFailures {
    */
   isFirst(about: string, how: string): boolean {
     const known = this.#minutes.get(about);
-    const now = this.clock.now();
-    if (known !== undefined && now < known.endsAt) {
+    if (known !== undefined) {
       known.counts.set(how, (known.counts.get(how) ?? 0) + 1);
       return false;
     }
-    if (known !== undefined) {
-      known.endsAt = now + MINUTE;
-    } else if (this.#minutes.size < MOST) {
+    if (this.#minutes.size < MOST) {
       const timer = setTimeout(() => this.#end(about), MINUTE).unref();
-      this.#minutes.set(about, { endsAt: now + MINUTE, timer, counts: new Map() });
+      this.#minutes.set(about, { timer, counts: new Map() });
     }
     return true;
   }

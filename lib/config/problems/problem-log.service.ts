@@ -61,7 +61,7 @@ export class ProblemLog implements OnApplicationShutdown {
   ) {
     this.#pathOf = pathOf;
     this.#loggedAt = createCache(clock, { max: MAX_CAUSES });
-    this.#failures = new PartnerFailures(clock, (line) => LOGGER.warn(line));
+    this.#failures = new PartnerFailures((line) => LOGGER.warn(line));
   }
 
   /** Logs the problem, unless this cause of this tenant was logged within the last minute. Without tenant: of any of several. */
