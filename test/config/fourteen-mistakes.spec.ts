@@ -220,7 +220,8 @@ describe('a mistake that shows at boot', () => {
 
 describe('a value of onboarding that is most likely wrong', () => {
   it('is warned of at boot, once each', async () => {
-    const login = { clientSecret: '"login secret"', scope: ['openid', 'offline_access'] };
+    const scope = ['openid', 'offline_access'];
+    const login = { clientSecret: '"login secret"', scope, responseType: 'code id_token' } as const;
     await startWith((callback) => ({
       ...optionsWith(callback, { clientSecret: 'api secret\n', login }),
       secrets: [`${COOKIE_SECRET} `],
@@ -230,6 +231,7 @@ describe('a value of onboarding that is most likely wrong', () => {
       expect.stringMatching(/^tenant\.clientSecret: begins or ends with white space/),
       expect.stringMatching(/^tenant\.login\.clientSecret: begins or ends with white space or quotes/),
       expect.stringMatching(/^tenant\.login\.scope: has neither 'profile' nor 'email'/),
+      expect.stringMatching(/^tenant\.login\.responseType: 'code id_token' sends tokens through the browser/),
     ]);
     expect(lines.all.join()).not.toMatch(/api secret|login secret/);
   });

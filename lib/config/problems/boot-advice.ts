@@ -15,7 +15,7 @@ export function bootAdvice({ settings, tenants, pathOf }: CheckedOptions): strin
       ...secretAdvice(`${pathOf(key)}.clientSecret`, clientSecret),
       ...secretAdvice(`${pathOf(key)}.login.clientSecret`, login?.clientSecret),
       ...scopeAdvice(pathOf(key), login),
-      ...responseTypeAdvice(key, login),
+      ...responseTypeAdvice(pathOf(key), login),
     ]),
   ];
 }
@@ -50,12 +50,12 @@ function scopeAdvice(path: string, login: TenantSettings['login']): string[] {
 }
 
 /** The hybrid flow sends tokens through the browser, so `code` is recommended (RFC 9700 §2.1.2). */
-function responseTypeAdvice(key: string, login: TenantSettings['login']): string[] {
+function responseTypeAdvice(path: string, login: TenantSettings['login']): string[] {
   if (login === undefined || login.responseType === 'code') {
     return [];
   }
   return [
-    `tenant ${key}: login.responseType '${login.responseType}' sends tokens through the browser; ` +
+    `${path}.login.responseType: '${login.responseType}' sends tokens through the browser; ` +
       "if the provider supports it, 'code' is recommended",
   ];
 }
