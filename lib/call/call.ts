@@ -36,7 +36,7 @@ export class Call extends EventEmitter<{ abort: [] }> {
   sent = 0;
   /** Key of the tenant of those requests. */
   tenant: string | undefined;
-  /** What its partner did with the last request: `answered`, `failed`, or nothing since this {@link Clock.now}. */
+  /** What its partner did with the last request. While it has done nothing: {@link Clock.now} when that request was sent. */
   partner: 'answered' | 'failed' | number = 'answered';
   /** This process was too busy when the time was up: the partner may have been in time. */
   isHeldUp = false;

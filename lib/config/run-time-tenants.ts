@@ -127,8 +127,9 @@ export class RunTimeTenants {
     }
     // What the host threw is the cause, except of a timeout.
     const thrown = isExhibitorError(error) ? (error.cause ?? error) : error;
-    const isOurs = isExhibitorError(error) && error.code === 'configuration_invalid' && thrown !== error;
-    const what = isOurs ? 'the option allowedOrigins' : 'the tenant source';
+    // Of wrong options without a cause there is a refusal: with one, the function that checks their origins has thrown.
+    const isOfOrigins = isExhibitorError(error) && error.code === 'configuration_invalid';
+    const what = isOfOrigins ? 'the option allowedOrigins' : 'the tenant source';
     if (before === undefined || this.clock.now() >= before.usableUntil) {
       // Visitors can make up keys: those that were never read share a line.
       const named = before === undefined ? '' : key;

@@ -22,10 +22,10 @@ export interface Failed {
   /** Whether sending it again may help: `at once`, on a new connection, where it was most likely not read; or `later`. */
   repeat?: 'at once' | 'later' | undefined;
   /**
-   * What the partner did where there is no status: no connection was made, or TLS was not done on it; or no reply came, although there
+   * Why there is no reply, where the partner is why: no connection was made, or TLS was not done on it; or none came, although there
    * was time. `undefined` where that is not known: the call ended, this process was too busy or had no file left, an interceptor threw.
    */
-  partner?: 'unreached' | 'silent' | undefined;
+  noReply?: 'unreached' | 'silent' | undefined;
   /** {@link Clock.now} when the request was sent; `undefined` where it was not, or where an interceptor of the host was the last. */
   sentAt?: number | undefined;
   /** For diagnostics; `undefined` where the call ended. */
@@ -81,7 +81,7 @@ export function wordsOf(outcome: Outcome): string {
   if (outcome.status !== undefined) {
     return 'no whole reply';
   }
-  return outcome.partner === 'unreached' ? 'no connection' : 'no reply';
+  return outcome.noReply === 'unreached' ? 'no connection' : 'no reply';
 }
 
 export function describeOutcome(outcome: Outcome): string {

@@ -163,22 +163,21 @@ export class RequestAttempts {
     const { circuit, origin } = limits;
     const { operation } = this.request;
     const { status, sentAt } = outcome;
-    // A code that an attacker made up may cause late replies and resets.
-    const partner = outcome.kind === 'failed' ? outcome.partner : undefined;
-    const isUnanswered = partner === 'unreached' || (partner === 'silent' && operation !== 'code');
-    const now = clock.now();
-    const tell = (state: string): string =>
-      `${operation} of ${untrustedText(this.tenant.key)}: the circuit is ${state}`;
+    const told = `${operation} of ${untrustedText(this.tenant.key)}: the circuit is`;
     if (status !== undefined) {
-      circuit.replied(now);
+      circuit.replied(clock.now());
       if (circuit.isTold) {
         circuit.isTold = false;
-        log.info(tell(`closed: ${origin} replies again`));
+        log.info(`${told} closed: ${origin} replies again`);
       }
-    } else if (isUnanswered && sentAt !== undefined && circuit.unanswered(sentAt, now) && !circuit.isTold) {
-      const line = tell(
-        `open: many requests in a row to ${origin} had no reply, so that none is sent for a while`,
-      );
+      return;
+    }
+    // A code that an attacker made up may cause late replies and resets.
+    const noReply = outcome.kind === 'failed' ? outcome.noReply : undefined;
+    const isUnanswered = noReply === 'unreached' || (noReply === 'silent' && operation !== 'code');
+    const opens = isUnanswered && sentAt !== undefined && circuit.unanswered(sentAt, clock.now());
+    if (opens && !circuit.isTold) {
+      const line = `${told} open: many requests in a row to ${origin} had no reply, so that none is sent for a while`;
       circuit.isTold = log.warn(line, line);
     }
   }

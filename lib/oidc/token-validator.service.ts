@@ -20,7 +20,13 @@ import {
   refusalBy,
   type TokenRules,
 } from './token-rules.js';
-import { unverified, verifyToken, type ClaimFailure, type VerifiedToken } from './verify-signature.js';
+import {
+  unverified,
+  verifyToken,
+  type ClaimFailure,
+  type NotVerified,
+  type VerifiedToken,
+} from './verify-signature.js';
 
 /** Options of {@link TokenValidator.validate}. */
 export interface ValidateOptions {
@@ -89,22 +95,21 @@ export class TokenValidator {
       const refusal = differs('algorithm', 'login.algorithms', 'alg', algorithms.join(', '), header);
       return this.#refuse(tenant, given, refusal);
     }
-    // Claims that are nested too deeply for other code are unreadable, too.
-    const isReadable = Object.keys(unverified(given.token, 'claims')).length > 0;
-    const isKeyNamed = typeof alg === 'string' && (kid === undefined || typeof kid === 'string');
     const now = this.clock.epochMs();
     const { audience, requiredClaims } = rules;
     const currentDate = new Date(now);
     const expected = { issuer, audience, requiredClaims, clockTolerance, currentDate };
     const options = { ...expected, algorithms: [...algorithms] };
+    // Claims that are nested too deeply for other code are unreadable, too.
+    const isReadable = Object.keys(unverified(given.token, 'claims')).length > 0;
     const verified =
-      isKeyNamed && isReadable
+      isReadable && typeof alg === 'string' && (kid === undefined || typeof kid === 'string')
         ? await this.#verifySignature(tenant, given.token, { alg, kid }, options, call)
-        : 'a JWT';
-    if (typeof verified === 'string') {
+        : { expected: 'a JWT' };
+    if ('expected' in verified) {
       const option = addressOption(tenant, 'keys');
       const received = `kid ${described(kid)}, alg ${described(alg)}`;
-      return this.#refuse(tenant, given, { reason: 'signature', option, expected: verified, received });
+      return this.#refuse(tenant, given, { reason: 'signature', option, received, ...verified });
     }
     if ('claim' in verified) {
       return this.#refuse(tenant, given, refusalBy(verified.claim, verified.payload, issuer, rules));
@@ -120,10 +125,10 @@ export class TokenValidator {
     hint: KeyHint,
     options: JWTVerifyOptions,
     call: Call,
-  ): Promise<VerifiedToken | ClaimFailure | string> {
+  ): Promise<VerifiedToken | ClaimFailure | NotVerified> {
     const keys = await this.provider.keysOf(tenant, call);
     const verified = await verifyToken(token, hint, keys, options);
-    const isFinal = typeof verified !== 'string';
+    const isFinal = !('expected' in verified);
     const newer = isFinal ? keys : await this.provider.keysOf(tenant, call, keys);
     return newer === keys ? verified : verifyToken(token, hint, newer, options);
   }

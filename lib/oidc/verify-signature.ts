@@ -10,26 +10,31 @@ export interface VerifiedToken {
 /** What jose says of a token that a key has signed and whose claims do not fit. */
 export type ClaimFailure = errors.JWTClaimValidationFailed | errors.JWTExpired;
 
+/** No key of the set verifies the token. */
+export interface NotVerified {
+  /** What the token should have, in the words of an operator's line. */
+  readonly expected: string;
+}
+
 /**
- * A JWT whose signature a key of the set verifies, or which of its claims does not fit the options; for any other, what an operator reads
- * as expected. Where several keys fit, each is tried if the token names a `kid`, else none (OIDC Core §10.1). `none` and MACs are never
- * among the algorithms.
+ * Verifies the signature of a JWT by a key of the set, and then its claims. Where several keys fit, each is tried if the token names a
+ * `kid`, else none (OIDC Core §10.1). `none` and MACs are never among the algorithms.
  */
 export async function verifyToken(
   token: string,
   hint: KeyHint,
   { kids, fitting }: KeySet,
   options: JWTVerifyOptions,
-): Promise<VerifiedToken | ClaimFailure | string> {
+): Promise<VerifiedToken | ClaimFailure | NotVerified> {
   // Loading jose takes 30 ms of CPU time, so it is done when it is first needed.
   const { errors, jwtVerify } = await import('jose');
   const keys = await fitting(hint);
   if (keys.length === 0) {
     const isKid = kids.length === 0 || kids.includes(hint.kid ?? 'none');
-    return isKid ? 'a key for this alg' : `kid ${kids.join(' or ')}`;
+    return { expected: isKid ? 'a key for this alg' : `kid ${kids.join(' or ')}` };
   }
   if (keys.length > 1 && hint.kid === undefined) {
-    return `a kid, since ${keys.length} keys fit`;
+    return { expected: `a kid, since ${keys.length} keys fit` };
   }
   for (const key of keys) {
     try {
@@ -43,9 +48,8 @@ export async function verifyToken(
       // The next key may have signed it.
     }
   }
-  return keys.length === 1
-    ? 'a signature by the key'
-    : `a signature by one of the ${keys.length} keys that fit`;
+  const by = keys.length === 1 ? 'the key' : `one of the ${keys.length} keys that fit`;
+  return { expected: `a signature by ${by}` };
 }
 
 /** Header or claims of a JWT that is not verified yet: they prove nothing. Empty where they are unreadable. */

@@ -2,6 +2,7 @@ import { AFTER_FAILED_TOKEN, LONGEST_RESTS, type Rests, type Subject } from '../
 import type { SharedWork } from '../call/shared-work.js';
 import type { StateKey } from '../config/tenant.js';
 import type { Failure } from '../errors/failure.js';
+import { clientPause } from '../http/limits/pauses.js';
 import type { TimedToken } from './token-lifetime.js';
 
 /**
@@ -72,7 +73,7 @@ export class TokenState {
    * @param isPermanent the endpoint will refuse it again
    */
   requestFailed(origin: string, secret: string, failure: Failure, isPermanent: boolean): void {
-    const asked = this.rests.left(['client', this.tenant.id, origin, secret]);
+    const asked = this.rests.left(clientPause(this.tenant.id, origin, secret));
     if (asked > 0) {
       this.rests.begin(this.#renewals, asked);
       return;

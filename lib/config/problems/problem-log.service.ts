@@ -129,8 +129,10 @@ export class ProblemLog implements OnApplicationShutdown {
    * Logs what a function of the host threw, with its stack, and returns the error of the call. Once a minute for each function, name
    * and first frame.
    *
-   * @param place `option` is the path of the option: below `tenant`, where it is one of a tenant. `key` is the tenant of the error
-   * @param failure default: a {@link ConfigurationError} for the option. A `cause` there takes the place of what was thrown
+   * @param place `option` is a path below the options of `tenant`, or of the module where there is no `tenant`; then `key` names the tenant
+   * of the call to its caller
+   * @param failure code and details of the error of the call. Default: a {@link ConfigurationError} for the option. The error has what was
+   * thrown as its `cause`, unless these details have another `cause`, such as `undefined` for what must not be passed on
    */
   hostError(
     { option, tenant, key = tenant?.key }: HostFunction,

@@ -118,6 +118,7 @@ export async function begin(given: Json, hints: DiagnosisHints): Promise<Diagnos
       seen.problem ??= problem;
     }
   };
+  // A finding says it: of the log of the module, only `info` still writes lines.
   const silent = { report, warn: () => false, error: () => {} };
   // All, since a host does not start where one of them is wrong.
   const checked = checkOptions({ session, secrets: unused, ...given, axios });

@@ -31,6 +31,15 @@ export interface PausedRequests {
 }
 
 /**
+ * The pause of token requests with one secret.
+ *
+ * @param secret its digest
+ */
+export function clientPause(tenant: number, origin: string, secret: string): Subject {
+  return ['client', tenant, origin, secret];
+}
+
+/**
  * The pauses that a partner asks for by `Retry-After`: the rests that such a reply begins, and who waits for their end.
  *
  * They are of all requests of one operation, of a tenant to an origin; at the token endpoint, of those with one secret. One person's
@@ -112,7 +121,9 @@ export class Pauses {
 
   #shared(about = ''): Subject {
     const { tenant, origin, operation } = this.requests;
-    return operation === 'token' ? ['client', tenant, origin, about] : ['purpose', tenant, origin, operation];
+    return operation === 'token'
+      ? clientPause(tenant, origin, about)
+      : ['purpose', tenant, origin, operation];
   }
 
   #contact(about = ''): Subject {

@@ -129,6 +129,7 @@ export class HttpClient {
       }
       if (received.statusCode === 407 && dispatcher !== undefined) {
         drop(received.body);
+        // In the form of undici's own error of a proxy: `NetworkErrors` reads the status from the message.
         throw new Error('Proxy (407)');
       }
       sent.status = received.statusCode;
@@ -199,7 +200,7 @@ function malformed(problem: string, status: number, sentAt: number): Failed {
  * @param sent `undefined` where it was over before
  */
 function ended({ status, sentAt }: Partial<SentRequest> = {}, isSilent = false): Failed {
-  return failed('the call is over', { status, sentAt, partner: isSilent ? 'silent' : undefined });
+  return failed('the call is over', { status, sentAt, noReply: isSilent ? 'silent' : undefined });
 }
 
 /** The attempt took too long. */
@@ -207,7 +208,7 @@ function late({ attempt, status, sentAt }: SentRequest): Failed {
   const facts = { repeat: 'later', cause: 'timeout', status, sentAt } as const;
   return attempt.isHeldUp
     ? failed('no reply was read in time: this process was blocked', { ...facts, suspects: [] })
-    : failed('the service did not answer in time', { ...facts, partner: 'silent' });
+    : failed('the service did not answer in time', { ...facts, noReply: 'silent' });
 }
 
 interface Address {

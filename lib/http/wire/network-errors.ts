@@ -50,17 +50,17 @@ export class NetworkErrors {
       // A proxy without TLS behind it: it or the service.
       const isProxied = origin?.startsWith('http:') === true;
       const told: Reason = isProxied ? { errorCode: code, suspects: EITHER } : {};
-      return failed(message, { ...network, partner: 'silent', repeat: 'at once', ...told });
+      return failed(message, { ...network, noReply: 'silent', repeat: 'at once', ...told });
     }
     if (host === undefined && (NO_HTTP.has(code) || code.startsWith('HPE_'))) {
-      return failed(message, { ...network, partner: 'silent' });
+      return failed(message, { ...network, noReply: 'silent' });
     }
     if (LOCAL.test(code)) {
       const limit = `${code}, a limit of this process or machine: open files (ulimit -n), ports, memory or a firewall`;
       return failed(message, { ...network, errorCode: limit, suspects: [] });
     }
     const told = origin === undefined ? { errorCode: code } : behind(origin, error, code, host);
-    return failed(message, { ...network, partner: 'unreached', ...told });
+    return failed(message, { ...network, noReply: 'unreached', ...told });
   }
 
   readonly #hear = (message: unknown): void => {
