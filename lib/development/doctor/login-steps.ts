@@ -109,16 +109,18 @@ async function refused(diagnosis: Diagnosis, redirectUri: string, reply: Probed,
   const refusesRedirect = REFUSES_REDIRECT.test(reply.text);
   const refusesClient = !refusesRedirect && REFUSES_CLIENT.test(reply.text);
   prove(!refusesClient, message, 'login.clientId');
-  // The id of another client has neither this redirectUri nor this secret. Its own secret proves the id.
+  // The id may be that of another client, which has neither this redirectUri nor this secret. If the token endpoint accepts the secret,
+  // the id is right, unless it accepts any, as Keycloak does of a public client.
   const accepts = await acceptsClient(diagnosis, tenant, call);
-  // Keycloak accepts any secret of a public client.
-  const acceptsAny = accepts === true && (await acceptsClient(diagnosis, withMadeUpSecret(tenant), call));
-  const known = accepts === undefined ? refusesRedirect : accepts && acceptsAny !== true;
-  if (known) {
+  const acceptsAny =
+    accepts === true && (await acceptsClient(diagnosis, withMadeUpSecret(tenant), call)) === true;
+  // Where the token endpoint tells nothing, the page counts: a provider that refuses the redirectUri knows the client.
+  const isRight = accepts === undefined ? refusesRedirect : accepts && !acceptsAny;
+  if (isRight) {
     proved.add('login.clientId');
   }
-  const doubt = acceptsAny === true ? 'any secret is accepted' : 'the secret is refused too';
-  const note = known || !refusesRedirect ? '' : `. It is known, but ${doubt}: it may be another client`;
+  const doubt = acceptsAny ? 'any secret is accepted' : 'the secret is refused too';
+  const note = isRight || !refusesRedirect ? '' : `. It is known, but ${doubt}: it may be another client`;
   throw new Unproved(`${message}${note}`, ['login.clientId', 'login.redirectUri']);
 }
 

@@ -93,20 +93,23 @@ async function refusedToken(
 ): Promise<Unproved> {
   const { tenant, accessToken } = diagnosis;
   const scope = tenant.settings.scope ?? USUAL_SCOPE;
-  const usual = tenant.settings.scope === USUAL_SCOPE ? status : await statusWithUsualScope(diagnosis, call);
+  const withUsualScope =
+    tenant.settings.scope === USUAL_SCOPE ? status : await statusWithUsualScope(diagnosis, call);
   const challenge = String(headers['www-authenticate']);
-  if (![0, 401, 403].includes(usual) || challenge.includes('insufficient_scope')) {
+  // The service takes another scope, or says that it is about the scope.
+  if (![0, 401, 403].includes(withUsualScope) || challenge.includes('insufficient_scope')) {
     return new Unproved(message, ['scope']);
   }
   const claims = unverified(accessToken, 'claims');
   const granted = [claims['scope']].flat().join(' ').split(' ');
   const lacksScope = scope !== USUAL_SCOPE && !scope.split(' ').every((word) => granted.includes(word));
+  // A 401 is about the token, and this one was not granted what was asked for.
   if (status === 401 && lacksScope && 'iss' in claims) {
     return new Unproved(message, ['scope']);
   }
   const isOfTenant = status === 403 || !challenge.includes('invalid_token');
   // Without a token of the usual scope, nothing tells whether `scope: null` is wrong.
-  const isUntried = tenant.settings.scope === null && usual === 0 && !granted.includes(USUAL_SCOPE);
+  const isUntried = tenant.settings.scope === null && withUsualScope === 0 && !granted.includes(USUAL_SCOPE);
   const note = isUntried ? `. The provider grants no '${USUAL_SCOPE}', for which the service may look` : '';
   return new Unproved(message + note, [
     ...(lacksScope || isUntried ? ['scope'] : []),
