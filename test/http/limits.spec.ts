@@ -129,17 +129,22 @@ describe('the limits of a tenant', () => {
   it('let requests pass again after 5 s, and count from 0', async () => {
     const moved = new TestClock();
     sender = ending(Sender.with(`${server.url}/ill`, { attempts: 1 }, moved));
+    // Of those under way at once, 24 end after it has opened, and count no more.
+    const ends = await Promise.all(Array.from({ length: 64 }, () => sender.send().catch((error) => error)));
+    expect(ends).toMatchObject(ends.map(() => ({ code: 'service_unavailable', attempts: 2 })));
+    await expect(sender.send()).rejects.toMatchObject({ attempts: 0 });
     for (const opened of [1, 2]) {
+      moved.ahead = opened * 5_000;
       for (let call = 0; call < 42; call += 1) {
         await expect(sender.send()).rejects.toMatchObject({ attempts: call < 40 ? 2 : 0 });
       }
       moved.ahead += 4_000;
       await expect(sender.send()).rejects.toMatchObject({ attempts: 0 });
-      moved.ahead = opened * 5_000;
     }
+    moved.ahead = 15_000;
     isIll = false;
     await expect(sender.send()).resolves.toMatchObject(served);
-    expect(server.requests).toHaveLength(2 * 80 + 1);
+    expect(server.requests).toHaveLength(2 * 64 + 2 * 80 + 1);
   });
 
   const CLOSED_PORT = 'http://127.0.0.1:9';
