@@ -857,23 +857,43 @@ it('frames show pages and are led with sameSite none, and have no policy against
   expect(headers.get('x-frame-options')).toBeNull();
 });
 
+/** By path. */
+const TWO_TENANTS: Given = {
+  routes: ':tenant/auth',
+  options: (own) => {
+    const tenantAt = (key: string) =>
+      sandbox.tenantOptions(key, { redirectUri: `${own}/${key}/auth/callback` });
+    return {
+      tenant: undefined,
+      tenants: { acme: tenantAt('acme'), globex: tenantAt('globex') },
+      resolveTenant: ({ params }) => params?.['tenant'],
+    };
+  },
+};
+
 it('a page of a tenant that only the user names offers another account there', async () => {
-  const host = await start({
-    routes: ':tenant/auth',
-    options: (own) => {
-      const tenantAt = (key: string) =>
-        sandbox.tenantOptions(key, { redirectUri: `${own}/${key}/auth/callback` });
-      return {
-        tenant: undefined,
-        tenants: { acme: tenantAt('acme'), globex: tenantAt('globex') },
-        resolveTenant: ({ params }) => params?.['tenant'],
-      };
-    },
-  });
+  const host = await start(TWO_TENANTS);
   const visitor = await signedIn(host, 'nora.none', '/acme/auth/login');
   const page = await open(visitor, `${host.url}/events/world-2026/booth`);
   expectPage(page, 403, 'You have no exhibitor here');
   expect(page.text).toContain('href="/acme/auth/login?');
+});
+
+it('a failed login leads back who has logged in since at its tenant, not at another one', async () => {
+  const host = await start(TWO_TENANTS);
+  const visitor = new Visitor();
+  const loginAt = (key: string) => browse(visitor, `${host.url}/${key}/auth/login?returnTo=/`);
+  sandbox.signInAs('olga.one@example.com');
+  const { location = '' } = await visitor.follow(
+    `${host.url}/acme/auth/login?returnTo=/`,
+    (next) => next.origin === host.url,
+  );
+  const state = new URL(location).searchParams.get('state') ?? '';
+  const failed = `${host.url}/acme/auth/failed?${queryOf({ code: 'login_failed', reason: 'state', login: state })}`;
+  expect((await loginAt('globex')).text).toBe('home');
+  expectPage(await open(visitor, failed), 401, 'This login is over');
+  expect((await loginAt('acme')).text).toBe('home');
+  expectLed(await open(visitor, failed), 303, `${host.url}/`);
 });
 
 it('several tenants have the same page after a logout, and a script gets JSON for a failed login', async () => {
