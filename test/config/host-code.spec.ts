@@ -357,5 +357,9 @@ describe('the error of a call', () => {
     thrown = new RangeError('another one');
     await expect(firstValueFrom(exhibitors.list('world-2026'))).rejects.toMatchObject({ cause: thrown });
     expect(lines.all).toHaveLength(2);
+    // Of a name that was logged, and from another place.
+    thrown = new TypeError('a mistake in the schema');
+    await expect(firstValueFrom(exhibitors.list('world-2026'))).rejects.toMatchObject({ cause: thrown });
+    expect(lines.all).toHaveLength(3);
   });
 });
