@@ -160,7 +160,7 @@ describe('ExhibitorTestingModule', () => {
     }
   });
 
-  it('keeps a selection until the logout, through a new login of the same person, without cookies', async () => {
+  it('keeps a selection until the logout or the login of another person, without cookies', async () => {
     await create(WORLD);
     const get = await serve(new FastifyAdapter());
     const select = { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{"id":"x-2"}' };
@@ -174,7 +174,12 @@ describe('ExhibitorTestingModule', () => {
     expect(await get('/events/fair/booth')).toMatchObject({ status: 200, body: BOOTHS[1] });
     expect(await get('/auth/logout', { method: 'POST' })).toMatchObject({ status: 303 });
     expect(await get('/me')).toMatchObject({ status: 401 });
-    module.get(ExhibitorTestingBackend).signIn(WORLD.identity);
+    const backend = module.get(ExhibitorTestingBackend);
+    backend.signIn(WORLD.identity);
+    expect(await get('/events/fair/booth')).toMatchObject({ status: 409 });
+    expect(await get('/events/fair/select', select)).toMatchObject(chosen);
+    backend.setContact('fair', 'bob@example.com', ['x-1', 'x-2']);
+    backend.signIn({ email: 'bob@example.com' });
     expect(await get('/events/fair/booth')).toMatchObject({ status: 409 });
   });
 
