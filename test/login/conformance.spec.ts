@@ -147,8 +147,12 @@ describe('a hybrid login', () => {
 
   it('is advised against at startup, once for each tenant', async () => {
     expect(await warningsAtBoot(...FLOWS)).toEqual([
-      expect.stringMatching(/^tenant code id_token: .*'code id_token'.*'code' is recommended$/),
-      expect.stringMatching(/^tenant code token id_token: .*'code token id_token'.*'code' is recommended$/),
+      expect.stringMatching(
+        /^tenants\.code id_token\.login\.responseType: 'code id_token' .*'code' is recommended$/,
+      ),
+      expect.stringMatching(
+        /^tenants\.code token id_token\.login\.responseType: 'code token id_token' .*'code' is recommended$/,
+      ),
     ]);
   });
 
