@@ -163,12 +163,11 @@ export class RequestAttempts {
     const { circuit, origin } = limits;
     const { operation } = this.request;
     const { status, sentAt } = outcome;
-    const told = `${operation} of ${untrustedText(this.tenant.key)}: the circuit is`;
     if (status !== undefined) {
       circuit.replied(clock.now());
       if (circuit.isTold) {
         circuit.isTold = false;
-        log.info(`${told} closed: ${origin} replies again`);
+        log.info(this.#circuitLine(`closed: ${origin} replies again`));
       }
       return;
     }
@@ -177,9 +176,14 @@ export class RequestAttempts {
     const isUnanswered = noReply === 'unreached' || (noReply === 'silent' && operation !== 'code');
     const opens = isUnanswered && sentAt !== undefined && circuit.unanswered(sentAt, clock.now());
     if (opens && !circuit.isTold) {
-      const line = `${told} open: many requests in a row to ${origin} had no reply, so that none is sent for a while`;
+      const state = `open: many requests in a row to ${origin} had no reply, so that none is sent for a while`;
+      const line = this.#circuitLine(state);
       circuit.isTold = log.warn(line, line);
     }
+  }
+
+  #circuitLine(state: string): string {
+    return `${this.request.operation} of ${untrustedText(this.tenant.key)}: the circuit is ${state}`;
   }
 
   #over(outcome?: Outcome): ExhibitorError {
