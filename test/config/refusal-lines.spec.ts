@@ -34,6 +34,7 @@ import { hostUser, signIn } from '../nest/signed-in.js';
 import { withProvider, type Given } from '../login/hosts.js';
 import { arrive, copyOf, toHost, type Arrival } from '../login/journey.js';
 import { COOKIE_SECRET, setUser, startHost, type Host, type HostKind } from '../support/host.js';
+import { pemOf } from '../support/keys.js';
 import { useClosing, useSandbox } from '../support/lifetimes.js';
 import { loggedLines } from '../support/logged-lines.js';
 import type { OtherOptions } from '../support/module-options.js';
@@ -299,7 +300,13 @@ const CODES: Record<ExhibitorErrorCode, CodeCase | readonly CodeCase[] | typeof 
     path: '/auth/login',
     line: /tenant_required|several tenants/,
   },
-  token_rejected: { tenant: { clientSecret: 'wrong' }, line: /^tenant\.clientSecret, tenant\.clientId: / },
+  token_rejected: [
+    { tenant: { clientSecret: 'wrong' }, line: /^tenant\.clientSecret, tenant\.clientId: / },
+    {
+      tenant: { clientSecret: undefined, clientAuth: { privateKey: pemOf('provider') } },
+      line: /^tenant\.clientAuth, tenant\.clientId: /,
+    },
+  ],
   token_unavailable: { fault: ['token', answer(500)], line: /^tenant: token: the service answered 500$/ },
   access_denied: { fault: ['lookup', answer(403)], line: /^tenant\.tenantId, tenant\.scope: .*status 403/ },
   request_rejected: [
