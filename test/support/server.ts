@@ -75,17 +75,21 @@ export async function listen(server: TcpServer, port = 0): Promise<number> {
   return (server.address() as AddressInfo).port;
 }
 
-/** Below the ports that systems give to clients, so that no connection takes one; a range for each Jest worker. */
-const FIRST_PORT = 15_000;
+/** Below the ports that systems give to clients, so that no connection takes one; a range for each worker of each Jest. */
+const FIRST_PORT = Number(process.env['FIRST_PORT'] ?? 15_000);
 const PORTS_OF_WORKER = 1_000;
+
+/** Those that were handed out, where nothing may listen yet. */
+const handedOut = new Set<number>();
 
 /** A free port of loopback, for addresses that must be known before a server listens. */
 export async function freePort(): Promise<number> {
-  const worker = Number(process.env['JEST_WORKER_ID'] ?? 0) % 15;
+  const worker = Number(process.env['JEST_WORKER_ID'] ?? 0) % 8;
   const first = FIRST_PORT + worker * PORTS_OF_WORKER;
   for (;;) {
     const port = first + randomInt(PORTS_OF_WORKER);
-    if (await isFree(port)) {
+    if (!handedOut.has(port) && (await isFree(port))) {
+      handedOut.add(port);
       return port;
     }
   }
