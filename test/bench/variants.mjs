@@ -109,7 +109,7 @@ const makers = {
     const { Call } = await import('../../dist/call/call.js');
     const { Clock } = await import('../../dist/call/clock.js');
     return itemsBy((pages) => {
-      const fetch = async (page) => ({ page: pages[page - 1], rows: pages[page - 1].data });
+      const fetch = async (number) => ({ number, page: pages[number - 1], rows: pages[number - 1].data });
       const call = new Call(new Clock(), Infinity);
       const plan = {
         tenant: 'bench',
