@@ -23,22 +23,27 @@ export function eventOf(
     return fieldOf(http, 'eventId');
   }
   if (services.settings().resolveEvent !== undefined) {
-    return services.ask('resolveEvent', http).then((named) => named ?? eventOfLogin(http, identity));
+    const byDefault = mayUseDefault(http) ? eventOfLogin(http, identity) : undefined;
+    return services.ask('resolveEvent', http).then((named) => named ?? byDefault);
   }
   const { params = {}, query } = http.request;
   if (isOverHttp(http) && 'eventId' in params) {
     return textOf(params['eventId']);
   }
-  const inQuery = mayUseDefault(http) ? (query?.['eventId'] ?? '') : '';
+  if (!mayUseDefault(http)) {
+    return undefined;
+  }
+  const inQuery = query?.['eventId'] ?? '';
   // The handler may read the event of a list or an object, so that the one of the login does not count.
   return inQuery === '' ? eventOfLogin(http, identity) : textOf(inQuery);
 }
 
 /** For reading only: a link of any page may have started the login. */
-function eventOfLogin(http: HttpContext, identity: ExhibitorIdentity | undefined): string | undefined {
-  const { method } = http.request;
-  const isReading = method === 'GET' || method === 'HEAD';
-  return isReading && mayUseDefault(http) ? identity?.eventId : undefined;
+function eventOfLogin(
+  { request: { method } }: HttpContext,
+  identity: ExhibitorIdentity | undefined,
+): string | undefined {
+  return method === 'GET' || method === 'HEAD' ? identity?.eventId : undefined;
 }
 
 /** With other parameters of the route, and in GraphQL, the handler may act on another event than that of the query or the login. */
