@@ -84,7 +84,7 @@ const handedOut = new Set<number>();
 
 /** A free port of loopback, for addresses that must be known before a server listens. */
 export async function freePort(): Promise<number> {
-  const worker = Number(process.env['JEST_WORKER_ID'] ?? 0) % 8;
+  const worker = Number(process.env['JEST_WORKER_ID'] ?? 0) % 15;
   const first = FIRST_PORT + worker * PORTS_OF_WORKER;
   for (;;) {
     const port = first + randomInt(PORTS_OF_WORKER);
