@@ -6,12 +6,14 @@ import type { ExhibitorSettings } from './exhibitor-settings.js';
 import type { TenantSource } from './tenant-options.interface.js';
 import { tenantSourceFails } from './problems/host-problems.js';
 import type { ProblemLog } from './problems/problem-log.service.js';
+import type { Call } from '../call/call.js';
 import type { Calls } from '../call/calls.service.js';
 import type { Clock } from '../call/clock.js';
 import type { Rests } from '../call/rests.js';
 import { createCache, type ExpiringCache } from '../call/expiring-cache.js';
+import { joinable, startShared, type SharedWork } from '../call/shared-work.js';
 import { readTenant, unknownTenant, type ReadTenant } from './read-tenant.js';
-import { SourceReads } from './source-reads.js';
+import { SourceReads, sourceTooLate } from './source-reads.js';
 import type { Tenant } from './tenant.js';
 
 /** Unknown keys and wrong options are remembered apart, so that random keys remove no good tenant; and briefly. */
@@ -36,7 +38,7 @@ export class RunTimeTenants {
   /** Unknown keys, and tenants whose options are wrong. */
   readonly #refused: ExpiringCache<Refusal>;
   /** Calls of the source under way: one a key, for which all callers wait. */
-  readonly #reads = new Map<string, Promise<Tenant>>();
+  readonly #reads = new Map<string, SharedWork<Tenant>>();
   readonly #source: SourceReads;
 
   constructor(
@@ -47,7 +49,7 @@ export class RunTimeTenants {
     private readonly rests: Rests,
     private readonly log: ProblemLog,
   ) {
-    this.#source = new SourceReads(source, calls);
+    this.#source = new SourceReads(source);
     this.#known = createCache(clock, { max: settings.tenantCache.max });
     this.#refused = createCache(clock, { max: REFUSALS.max });
   }
@@ -56,8 +58,12 @@ export class RunTimeTenants {
     return this.#known.peek(key)?.tenant;
   }
 
-  /** The tenant of this key; no promise where its options need not be read again. Rejects as {@link readTenant}. */
-  find(key: string): Tenant | Promise<Tenant> {
+  /**
+   * The tenant of this key; no promise where its options need not be read again. Rejects as {@link readTenant}.
+   *
+   * @param ms time of the caller
+   */
+  find(key: string, ms = this.settings.http.deadline): Tenant | Promise<Tenant> {
     const known = this.#known.get(key);
     if (known !== undefined && this.#mayServe(key, known)) {
       return known.tenant;
@@ -66,14 +72,36 @@ export class RunTimeTenants {
     if (refusal !== undefined) {
       return Promise.reject(errorOf(key, refusal));
     }
-    return this.#reads.get(key) ?? this.#read(key, known);
+    return this.#wait(key, known, ms);
+  }
+
+  /** Waits for the read under way, else for a new one. A caller that joins has its whole time, too. */
+  async #wait(key: string, known: KnownTenant | undefined, ms: number): Promise<Tenant> {
+    const { deadline } = this.settings.http;
+    const running = joinable(this.#reads.get(key));
+    if (this.#isUsable(known)) {
+      // After half of the time its last good options serve: the rest is left for the call that waits.
+      return (running ?? this.#read(key, known, deadline / 2)).result;
+    }
+    const own = this.calls.start(ms);
+    try {
+      const { result, call } = running ?? this.#read(key, known, Math.max(ms, deadline));
+      return await own.run(() => own.race(result, call));
+    } catch (error) {
+      throw own.isTimeUp ? sourceTooLate(key) : error;
+    }
+  }
+
+  /** True where these options serve while the source fails. */
+  #isUsable(known: KnownTenant | undefined): known is KnownTenant {
+    return known !== undefined && this.clock.now() < known.usableUntil;
   }
 
   /** Where options are not fresh, they serve while the source rests for their key, and where no read can begin. */
-  #mayServe(key: string, { freshUntil, usableUntil }: KnownTenant): boolean {
-    const now = this.clock.now();
-    const mustWait = this.rests.left(['source', key]) > 0 || (this.#source.isFull && !this.#reads.has(key));
-    return now < freshUntil || (now < usableUntil && mustWait);
+  #mayServe(key: string, known: KnownTenant): boolean {
+    const mustWait = (): boolean =>
+      this.rests.left(['source', key]) > 0 || (this.#source.isFull && !this.#reads.has(key));
+    return this.clock.now() < known.freshUntil || (this.#isUsable(known) && mustWait());
   }
 
   /** Drops a tenant. What a read under way finds is for its callers, and is not kept. */
@@ -84,17 +112,21 @@ export class RunTimeTenants {
     this.rests.end(['source', key]);
   }
 
-  #read(key: string, before: KnownTenant | undefined): Promise<Tenant> {
-    const read = this.#ask(key, before, () => this.#reads.get(key) === read);
+  #read(key: string, before: KnownTenant | undefined, ms: number): SharedWork<Tenant> {
+    const isCurrent = (): boolean => this.#reads.get(key) === read;
+    const read = startShared(this.calls, ms, (call) => this.#ask(key, before, call, isCurrent));
     this.#reads.set(key, read);
     return read;
   }
 
-  async #ask(key: string, before: KnownTenant | undefined, isCurrent: () => boolean): Promise<Tenant> {
-    const { http, tenantCache } = this.settings;
-    // With last good options, half of the time is left for the call that waits.
-    const timeout = before === undefined ? http.deadline : http.deadline / 2;
-    const read = (): Promise<unknown> => this.#source.find(key, before !== undefined, timeout);
+  async #ask(
+    key: string,
+    before: KnownTenant | undefined,
+    call: Call,
+    isCurrent: () => boolean,
+  ): Promise<Tenant> {
+    const { tenantCache } = this.settings;
+    const read = (): Promise<unknown> => this.#source.find(key, before !== undefined, call);
     try {
       const found = await readTenant(read, key, this.settings, before);
       if (isCurrent()) {
@@ -130,7 +162,7 @@ export class RunTimeTenants {
     // Of wrong options without a cause there is a refusal: with one, the function that checks their origins has thrown.
     const isOfOrigins = isExhibitorError(error) && error.code === 'configuration_invalid';
     const what = isOfOrigins ? 'the option allowedOrigins' : 'the tenant source';
-    if (before === undefined || this.clock.now() >= before.usableUntil) {
+    if (!this.#isUsable(before)) {
       // Visitors can make up keys: those that were never read share a line.
       const named = before === undefined ? '' : key;
       this.log.error(tenantSourceFails(what, key, thrown), `${what} ${named}`);

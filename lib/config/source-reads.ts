@@ -1,6 +1,6 @@
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { untrustedText } from '../model/untrusted-text.js';
-import type { Calls } from '../call/calls.service.js';
+import type { Call } from '../call/call.js';
 import { Semaphore } from '../call/semaphore.js';
 import type { TenantSource } from './tenant-options.interface.js';
 
@@ -15,10 +15,7 @@ export class SourceReads {
   readonly #all = new Semaphore(LIMITS);
   readonly #ofOthers = new Semaphore(OF_OTHERS);
 
-  constructor(
-    private readonly source: TenantSource,
-    private readonly calls: Calls,
-  ) {}
+  constructor(private readonly source: TenantSource) {}
 
   /** True where a further read would have to wait, whatever its key. */
   get isFull(): boolean {
@@ -29,11 +26,10 @@ export class SourceReads {
    * What the source answers. Late answers are ignored.
    *
    * @param wasGood the key was good before
-   * @param ms time of the wait for a place and of the read together, in ms
+   * @param call the wait for a place and the read
    * @throws {ExhibitorError} `deadline_exceeded` where that is over; `service_unavailable` where too many wait, and when the module closes
    */
-  async find(key: string, wasGood: boolean, ms: number): Promise<unknown> {
-    const call = this.calls.start(ms);
+  async find(key: string, wasGood: boolean, call: Call): Promise<unknown> {
     const entered: Semaphore[] = [];
     try {
       for (const places of wasGood ? [this.#all] : [this.#ofOthers, this.#all]) {
@@ -47,9 +43,8 @@ export class SourceReads {
       }
       return await call.race(Promise.resolve(this.source.find(key)));
     } catch (error) {
-      throw call.isTimeUp ? tooLate(key) : error;
+      throw call.isTimeUp ? sourceTooLate(key) : error;
     } finally {
-      call.clear();
       entered.forEach((places) => places.leave());
     }
   }
@@ -60,7 +55,7 @@ function tooManyReads(key: string): ExhibitorError {
   return new ExhibitorError('service_unavailable', 'too many keys of tenants are being read', details);
 }
 
-function tooLate(key: string): ExhibitorError {
+export function sourceTooLate(key: string): ExhibitorError {
   const tenant = untrustedText(key);
   return new ExhibitorError('deadline_exceeded', 'the tenant source did not answer in time', { tenant });
 }

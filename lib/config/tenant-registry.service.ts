@@ -63,8 +63,13 @@ export class TenantRegistry {
     return this.find(key);
   }
 
-  /** As {@link get}, but no promise where the tenant is known. @internal */
-  find(key: string): Tenant | Promise<Tenant> {
+  /**
+   * As {@link get}, but no promise where the tenant is known.
+   *
+   * @param ms time of the caller; `http.deadline` without it
+   * @internal
+   */
+  find(key: string, ms?: number): Tenant | Promise<Tenant> {
     const tenant = this.#fixed.get(key);
     if (tenant !== undefined) {
       return tenant;
@@ -72,16 +77,17 @@ export class TenantRegistry {
     if (this.#found === undefined || !isTenantKey(String(key))) {
       return Promise.reject(unknownTenant(String(key)));
     }
-    return this.#found.find(key);
+    return this.#found.find(key, ms);
   }
 
   /**
    * The tenant of a call: the named one, else the only one.
    *
+   * @param ms as for {@link find}
    * @throws {ExhibitorError} `tenant_required` where there are several tenants and none is named; and as {@link get}
    * @internal
    */
-  resolve(key: string | undefined): Tenant | Promise<Tenant> {
+  resolve(key: string | undefined, ms?: number): Tenant | Promise<Tenant> {
     const wanted = key ?? this.onlyKey;
     if (wanted === undefined) {
       throw new ExhibitorError(
@@ -90,7 +96,7 @@ export class TenantRegistry {
           '`forTenant` that of a call',
       );
     }
-    return this.find(wanted);
+    return this.find(wanted, ms);
   }
 
   /**

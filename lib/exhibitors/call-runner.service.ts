@@ -32,7 +32,7 @@ export class CallRunner {
     consumer: Subscription,
     work: (tenant: Tenant, call: Call) => Promise<R>,
   ): Promise<R> {
-    const found = this.tenants.resolve(key);
+    const found = this.tenants.resolve(key, deadline);
     const known = found instanceof Promise ? undefined : found;
     const ms = deadline ?? known?.http.deadline ?? this.#deadline;
     const call = this.calls.start(ms, signal);
@@ -43,13 +43,16 @@ export class CallRunner {
         const elapsed = ms - call.remaining();
         call.limit((deadline ?? tenant.http.deadline) - elapsed);
       }
-      return work(tenant, call);
+      const result = await work(tenant, call);
+      // A consumer that leaves from now on has nothing to end.
+      consumer.remove(call.abort);
+      return result;
     });
   }
 
   /** The tenant of a call of several requests. The search is a part of the call, with the time of one request. */
   tenantOf({ tenant: key, deadline = this.#deadline }: CallOptions, whole: Call): Promise<Tenant> {
-    return whole.part(deadline).run(async (search) => awaited(this.tenants.resolve(key), search));
+    return whole.part(deadline).run(async (search) => awaited(this.tenants.resolve(key, deadline), search));
   }
 }
 

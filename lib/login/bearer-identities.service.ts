@@ -12,7 +12,7 @@ import type { StateKey, Tenant } from '../config/tenant.js';
 import { Clock } from '../call/clock.js';
 import type { Call } from '../call/call.js';
 import { Calls } from '../call/calls.service.js';
-import { joinable, type SharedWork } from '../call/shared-work.js';
+import { joinable, startShared, type SharedWork } from '../call/shared-work.js';
 import { createCache, type ExpiringCache } from '../call/expiring-cache.js';
 import { authorizedIdentity, NOT_AUTHORIZED } from './identity.js';
 
@@ -74,21 +74,21 @@ export class BearerIdentities {
         tenant: tenant.key,
       });
     }
-    const call = this.calls.start(tenant.http.deadline);
-    call.tenant = tenant.key;
-    const result = call
-      .run(() => this.#verify(tenant, token, key, call))
-      .finally(() => {
+    const verification = startShared(this.calls, tenant.http.deadline, async (call) => {
+      try {
+        return await this.#verify(tenant, token, key, call);
+      } finally {
         if (pending.get(key) === verification) {
           pending.delete(key);
         }
-      });
-    const verification = { call, result };
+      }
+    });
     pending.set(key, verification);
     return verification;
   }
 
   async #verify(tenant: Tenant, token: string, key: string, call: Call): Promise<Answer> {
+    call.tenant = tenant.key;
     const { payload } = await this.validator.verify(tenant, { use: 'access_token', token }, call);
     const user = await this.userInfo.userOf(tenant, payload, token, call);
     const verified = {

@@ -6,7 +6,7 @@ import type { Call } from '../call/call.js';
 import type { Calls } from '../call/calls.service.js';
 import { createCache, type ExpiringCache } from '../call/expiring-cache.js';
 import type { Rests, Subject } from '../call/rests.js';
-import { joinable, type SharedWork } from '../call/shared-work.js';
+import { joinable, startShared, type SharedWork } from '../call/shared-work.js';
 
 /** For how long a fetched document is used, and the last good one while it cannot be fetched, in ms. */
 const FRESH = 600_000;
@@ -97,11 +97,8 @@ export class PublishedDocuments<T> {
 
   /** Starts a fetch with a deadline of its own. */
   #start(document: Published<T>, fetch: (limit: Call) => Promise<T>, restsAfter: boolean): SharedWork<T> {
-    const call = this.calls.start(this.deadline);
-    const result = call.run(() => this.#fetch(document, fetch, restsAfter, call));
-    // Without callers, an unhandled rejection would end the process.
-    result.catch(() => undefined);
-    document.fetch = { call, result };
+    const work = (call: Call): Promise<T> => this.#fetch(document, fetch, restsAfter, call);
+    document.fetch = startShared(this.calls, this.deadline, work);
     return document.fetch;
   }
 

@@ -9,7 +9,7 @@ import { Clock, LONGEST_TIMER } from '../call/clock.js';
 import type { Call } from '../call/call.js';
 import { Calls } from '../call/calls.service.js';
 import { Rests } from '../call/rests.js';
-import { joinable, type SharedWork } from '../call/shared-work.js';
+import { joinable, startShared, type SharedWork } from '../call/shared-work.js';
 import { TokenEndpoint } from './token-endpoint.service.js';
 import type { AccessToken, TimedToken } from './token-lifetime.js';
 import type { GetTokenOptions, InvalidateOptions } from './token-options.interface.js';
@@ -126,8 +126,9 @@ export class TokenService {
       return held.toAccessToken();
     }
     const left = Math.max(1, Math.ceil(ms));
-    const wait = async (call: Call): Promise<AccessToken> => (await this.#wait(tenant, call)).toAccessToken();
-    return this.calls.start(left, signal).run(wait);
+    return this.calls
+      .start(left, signal)
+      .run(async (call) => (await this.#wait(tenant, call)).toAccessToken());
   }
 
   /** The token that is held and has not expired. In its early window it is renewed in the background. */
@@ -172,18 +173,15 @@ export class TokenService {
     }
   }
 
-  /** Starts a renewal with a deadline of its own, at least that of its caller. No caller's abort cancels it. */
+  /** Starts a renewal with a deadline of its own, at least that of its caller. */
   #renew(tenant: Tenant, state: TokenState, ms: number): SharedWork<TimedToken> {
-    const call = this.calls.start(Math.max(tenant.http.deadline, ms));
-    call.tenant = tenant.key;
-    const result = this.#request(tenant, state, call);
-    // Every caller handles a failure itself. Without callers, an unhandled rejection would end the process.
-    result.catch(() => undefined);
-    state.renewal = { call, result };
+    const deadline = Math.max(tenant.http.deadline, ms);
+    state.renewal = startShared(this.calls, deadline, (call) => this.#request(tenant, state, call));
     return state.renewal;
   }
 
   async #request(tenant: Tenant, state: TokenState, call: Call): Promise<TimedToken> {
+    call.tenant = tenant.key;
     try {
       const isCurrent = (): boolean => this.#states.get(tenant.stateKey) === state;
       const token = await this.#source.renew({ tenant, state, call, isCurrent });
@@ -194,7 +192,6 @@ export class TokenService {
       state.renewalFailed();
       throw error;
     } finally {
-      call.clear();
       if (state.renewal?.call === call) {
         state.renewal = undefined;
       }

@@ -212,6 +212,40 @@ describe('tenants of a source', () => {
   });
 });
 
+describe('a caller that joins a read', () => {
+  const answersAfter =
+    (ms: number): Find =>
+    async () =>
+      pause(ms).then(() => apiOnly());
+
+  it.each<[string, number | undefined]>([
+    ['that of the module', undefined],
+    ['a longer one of its own', 900],
+  ])('has its whole deadline, %s, and the one that began it no more than its own', async (_, deadline) => {
+    const { asked, get, list } = await boot(answersAfter(450), { http: { deadline: 300 } });
+    const first = expect(get()).rejects.toMatchObject({
+      code: 'deadline_exceeded',
+      message: 'the tenant source did not answer in time',
+    });
+    await pause(200);
+    const second = deadline === undefined ? get() : list('acme', deadline);
+    await first;
+    await second;
+    expect(asked).toEqual(['acme']);
+  });
+
+  it('begins another where the first has had its time', async () => {
+    const { asked, get } = await boot(isSilent, { http: { deadline: 200 } });
+    const first = get().catch(({ code }) => code);
+    await pause(120);
+    const second = get().catch(({ code }) => code);
+    await pause(120);
+    const third = get().catch(({ code }) => code);
+    expect(await Promise.all([first, second, third])).toEqual(Array(3).fill('deadline_exceeded'));
+    expect(asked).toEqual(['acme', 'acme']);
+  });
+});
+
 describe('a tenant whose ttl is over', () => {
   it('is read again, and keeps its token and cached lookups where nothing changed', async () => {
     const { asked, skip, tokenOf, exhibitors } = await boot(fromDatabase, { tenantCache: { ttl: 1_000 } });
@@ -489,10 +523,12 @@ describe('while the source fails', () => {
       for (const key of ['acme', 'acme', 'globex']) {
         await get(key).catch(() => undefined);
       }
-      // Visitors can make up keys: they must not fill the log.
+      // Visitors can make up keys: they must not fill the log. A read ends a moment after its caller.
+      await pause(20);
       expect(logged.errors).toEqual([lineOf('acme')]);
       skip();
       await get('globex').catch(() => undefined);
+      await pause(20);
       expect(logged.errors).toEqual([lineOf('acme'), lineOf('globex')]);
     },
   );
@@ -573,10 +609,10 @@ describe('reads of a source at a time', () => {
     const asked = new Map<string, () => void>();
     const find = (key: string) =>
       new Promise<undefined>((resolve) => asked.set(key, () => resolve(undefined)));
-    const reads = new SourceReads({ find }, calls);
+    const reads = new SourceReads({ find });
     const start = (name: string, count: number, wasGood: boolean): void => {
       for (let index = 0; index < count; index += 1) {
-        reads.find(`${name}-${index}`, wasGood, 5_000).catch(() => undefined);
+        reads.find(`${name}-${index}`, wasGood, calls.start(5_000)).catch(() => undefined);
       }
     };
     start('made-up', 20, false);

@@ -8,7 +8,7 @@ import { Clock } from '../../call/clock.js';
 import type { Call } from '../../call/call.js';
 import { Calls } from '../../call/calls.service.js';
 import { Rests } from '../../call/rests.js';
-import { joinable, type SharedWork } from '../../call/shared-work.js';
+import { joinable, startShared, type SharedWork } from '../../call/shared-work.js';
 import { createCache, type ExpiringCache } from '../../call/expiring-cache.js';
 import type { LookupFilter } from '../call-options.interface.js';
 import { exhibitorIdOf, type ExhibitorIdOf } from '../exhibitor-id.js';
@@ -133,12 +133,12 @@ export class ExhibitorLookups {
     }
   }
 
-  /** Begins a lookup with a deadline of its own, so that no caller's abort cancels it. */
+  /** Begins a lookup with a deadline of its own. */
   #start(subject: LookupSubject, caller: Call): RunningLookup {
     const key = keyOf(subject);
-    const call = this.calls.start(Math.max(subject.tenant.http.deadline, caller.remaining()));
-    const result = this.#ask(subject, call, () => this.#running.get(key) === lookup);
-    const lookup = { result, call };
+    const deadline = Math.max(subject.tenant.http.deadline, caller.remaining());
+    const isLatest = (): boolean => this.#running.get(key) === lookup;
+    const lookup = startShared(this.calls, deadline, (call) => this.#ask(subject, call, isLatest));
     this.#running.set(key, lookup);
     return lookup;
   }
@@ -151,7 +151,6 @@ export class ExhibitorLookups {
       }
       return answer.records;
     } finally {
-      call.clear();
       if (isLatest()) {
         this.#running.delete(keyOf(subject));
       }
