@@ -52,9 +52,10 @@ export class OwnCookies {
 
   /** The cookies of a request, with and without `__Host-`. Only the one with the prefix that the host's scheme asks for is valid. */
   received(http: HttpContext, cookie: OwnCookie): ReceivedCookie[] {
+    const header = http.header('cookie');
     const received: ReceivedCookie[] = [];
     for (const secure of [true, false]) {
-      const value = receivedCookie(http, this.#sentName(cookie, secure));
+      const value = valueIn(this.#sentName(cookie, secure), header);
       if (value !== undefined) {
         received.push({ secure, value });
       }
@@ -66,7 +67,7 @@ export class OwnCookies {
   read(http: HttpContext, cookie: OwnCookie, secure: boolean): string | undefined {
     const name = this.#sentName(cookie, secure);
     const set = http.replyCookie(name);
-    return set === undefined ? receivedCookie(http, name) : set.value || undefined;
+    return set === undefined ? valueIn(name, http.header('cookie')) : set.value || undefined;
   }
 
   /** The cookies of started logins that a request has. Browsers send the oldest first (RFC 6265 §5.4). */
@@ -124,8 +125,7 @@ export class OwnCookies {
 }
 
 /** The first cookie of this name. It is looked for as a text: to parse 15 kB of other names takes a millisecond and more. */
-function receivedCookie(http: HttpContext, name: string): string | undefined {
-  const header = http.header('cookie') ?? '';
+function valueIn(name: string, header = ''): string | undefined {
   const start = `${name}=`;
   for (let at = header.indexOf(start); at >= 0; at = header.indexOf(start, at + 1)) {
     if (isCookieStart(header, at)) {

@@ -145,15 +145,8 @@ export class HttpContext {
 
 /** Node's response behind a response of Express or a reply of Fastify. That of HTTP/2 has the same methods. */
 function nodeResponseOf(response: unknown): ServerResponse | undefined {
-  const raw = isRecord(response) ? response['raw'] : undefined;
-  if (isNodeResponse(raw)) {
-    return raw;
-  }
-  return isNodeResponse(response) ? response : undefined;
-}
-
-function isNodeResponse(value: unknown): value is ServerResponse {
-  return isRecord(value) && typeof value['writeHead'] === 'function';
+  const own: ServerResponse & { raw?: ServerResponse } = Object(response);
+  return [own.raw, own].find((one) => typeof one?.writeHead === 'function');
 }
 
 /** Ends of the names of headers that caches obey in place of `Cache-Control` (RFC 9213 §2.2). */

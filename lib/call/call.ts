@@ -32,6 +32,8 @@ export interface CallKeeper {
  * undici takes it as the signal of a request. An `AbortSignal` for each call and request would take 10 µs more of a page.
  */
 export class Call extends EventEmitter<{ abort: [] }> {
+  /** True once the time is up, the caller aborted or the module closed. Only the call itself sets it. */
+  isOver = false;
   /** Number of requests sent within this call so far: `attempts` of its error. */
   sent = 0;
   /** Key of the tenant of those requests. */
@@ -67,15 +69,10 @@ export class Call extends EventEmitter<{ abort: [] }> {
     this.setMaxListeners(0);
     this.limit(ms);
     this.#overdueAt = this.#endsAt;
-    this.#leave = from instanceof Call ? from.#tell(this) : onAbort(from, this.abort);
+    this.#leave = from instanceof Call ? from.#tell(this) : from && onAbort(from, this.abort);
     if (ms !== Infinity && !this.isOver) {
       keeper?.add(this);
     }
-  }
-
-  /** True once the time is up, the caller aborted or the module closed. */
-  get isOver(): boolean {
-    return this.#ending !== undefined;
   }
 
   /** True once the time that it began with is up, also where callers that joined it gave it more. */
@@ -219,7 +216,8 @@ export class Call extends EventEmitter<{ abort: [] }> {
   }
 
   #end(ending: keyof typeof ENDINGS): void {
-    if (this.#ending === undefined) {
+    if (!this.isOver) {
+      this.isOver = true;
       this.#ending = ending;
       this.emit('abort');
       this.clear();
@@ -232,10 +230,7 @@ export class Call extends EventEmitter<{ abort: [] }> {
  *
  * @returns a function that removes the callback
  */
-export function onAbort(signal: AbortSignal | undefined, callback: () => void): () => void {
-  if (signal === undefined) {
-    return () => {};
-  }
+export function onAbort(signal: AbortSignal, callback: () => void): () => void {
   if (signal.aborted) {
     callback();
     return () => {};

@@ -16,7 +16,7 @@ export interface StateKey {
 
 let lastStateId = 0;
 
-/** A checked tenant. Options are private fields, so that no log or inspection of a tenant shows a secret. */
+/** A checked tenant. Its options are a private field, so that no log or inspection of a tenant shows a secret. */
 export class Tenant {
   /** Key of the tenant in the options. */
   readonly key: string;
@@ -27,10 +27,18 @@ export class Tenant {
   /** URL of the identity provider, without a trailing slash. */
   readonly authUrl: string;
 
+  /** @internal */
+  readonly http: HttpSettings;
+  /**
+   * Key of the state of this tenant (tokens, limits, keys): the object in WeakMaps, its `id` in cache
+   * keys. A tenant that was read again unchanged keeps it. Otherwise it is new, and nothing of the former state is found.
+   *
+   * @internal
+   */
+  readonly stateKey: StateKey;
+  /** See {@link registrationOf}; empty without a login. @internal */
+  readonly registration: string;
   readonly #settings: TenantSettings;
-  readonly #http: HttpSettings;
-  readonly #stateKey: StateKey;
-  readonly #registration: string;
 
   /** @internal */
   constructor(key: string, settings: TenantSettings, http: HttpSettings, stateKey: StateKey = newStateKey()) {
@@ -39,25 +47,10 @@ export class Tenant {
     this.baseUrl = settings.baseUrl;
     this.authUrl = settings.authUrl;
     this.#settings = settings;
-    this.#http = settings.http === undefined ? http : { ...http, ...settings.http };
-    this.#stateKey = stateKey;
-    this.#registration = settings.login === undefined ? '' : registrationOf(settings.login);
+    this.http = settings.http === undefined ? http : { ...http, ...settings.http };
+    this.stateKey = stateKey;
+    this.registration = settings.login === undefined ? '' : registrationOf(settings.login);
     Object.freeze(this);
-  }
-
-  /**
-   * Key of the state of this tenant (tokens, limits, keys): the object in WeakMaps, its `id` in cache
-   * keys. A tenant that was read again unchanged keeps it. Otherwise it is new, and nothing of the former state is found.
-   *
-   * @internal
-   */
-  get stateKey(): StateKey {
-    return this.#stateKey;
-  }
-
-  /** @internal */
-  get http(): HttpSettings {
-    return this.#http;
   }
 
   /** Token endpoint of the API client. Discovery never changes it. @internal */
@@ -80,14 +73,9 @@ export class Tenant {
     return this.#settings.login;
   }
 
-  /** See {@link registrationOf}; empty without a login. @internal */
-  get registration(): string {
-    return this.#registration;
-  }
-
   /** The same tenant with a new {@link stateKey}. @internal */
   withoutState(): Tenant {
-    return new Tenant(this.key, this.#settings, this.#http);
+    return new Tenant(this.key, this.#settings, this.http);
   }
 
   /** @internal */
@@ -95,10 +83,15 @@ export class Tenant {
     return this.#settings;
   }
 
-  /** `util.inspect` with `getters: true` would otherwise show the results of the getters above. */
-  [inspect.custom](): object {
+  /** What logs and replies show of a tenant. */
+  toJSON(): object {
     const { key, tenantId, baseUrl, authUrl } = this;
     return { key, tenantId, baseUrl, authUrl };
+  }
+
+  /** `util.inspect` with `getters: true` would otherwise show the results of the getters above. */
+  [inspect.custom](): object {
+    return this.toJSON();
   }
 }
 

@@ -37,16 +37,12 @@ function problemOf(body: unknown): string | undefined {
 }
 
 function metadataProblem(metadata: Partial<Record<keyof PaginationMetadata, unknown>>): string | undefined {
-  const count = COUNTS.find((name) => !isCount(metadata[name]));
+  const count = COUNTS.find((name) => !Number.isSafeInteger(metadata[name]) || Number(metadata[name]) < 0);
   if (count !== undefined) {
     return `paginationMetadata.${count} is not a whole number of 0 or more`;
   }
   const flag = FLAGS.find((name) => typeof (metadata[name] ?? false) !== 'boolean');
   return flag === undefined ? undefined : `paginationMetadata.${flag} is not true or false`;
-}
-
-function isCount(value: unknown): boolean {
-  return Number.isSafeInteger(value) && Number(value) >= 0;
 }
 
 /**

@@ -1,9 +1,9 @@
-import type { ExhibitorErrorCode } from '../errors/error-codes.js';
-
 export type Outcome = Answered | Failed;
 
 export interface Answered {
   kind: 'answered';
+  /** `undefined` for replies that the calling room judges: 2xx, and any 4xx that is not retried. See {@link codeOfStatus}. */
+  code: 'rate_limited' | 'service_unavailable' | undefined;
   status: number;
   headers: Record<string, string | undefined>;
   /** Parsed JSON; `undefined` where there is none. */
@@ -53,17 +53,8 @@ export function mayRepeat(outcome: Outcome): boolean {
   return outcome.kind === 'failed' ? outcome.repeat !== undefined : RETRIED_STATUSES.has(outcome.status);
 }
 
-/** True for replies that the calling room judges: 2xx, and any 4xx that is not retried. */
-export function isFinal(outcome: Outcome): outcome is Answered {
-  return outcome.kind === 'answered' && codeOfStatus(outcome.status) === undefined;
-}
-
-/** Error code of the outcome when there is no further attempt; `undefined` where it is final. */
-export function codeOf(outcome: Outcome): ExhibitorErrorCode | undefined {
-  return outcome.kind === 'failed' ? outcome.code : codeOfStatus(outcome.status);
-}
-
-function codeOfStatus(status: number): ExhibitorErrorCode | undefined {
+/** Error code of a reply when there is no further attempt. */
+export function codeOfStatus(status: number): Answered['code'] {
   if (status === 429) {
     return 'rate_limited';
   }

@@ -9,7 +9,7 @@ import type { Clock } from '../call/clock.js';
 import type { Call } from '../call/call.js';
 import { retryAfterOf, waitBeforeRetry } from './limits/retry-policy.js';
 import type { RequestLimits } from './limits/request-limits.js';
-import { codeOf, describeOutcome, isFinal, wordsOf, type Outcome } from './outcome.js';
+import { describeOutcome, wordsOf, type Outcome } from './outcome.js';
 import type { TransportReply, TransportRequest } from './transport-request.interface.js';
 import type { AxiosClient } from './wire/axios-client.js';
 import type { OutgoingRequest } from './wire/http-client.js';
@@ -53,7 +53,7 @@ export class RequestAttempts {
     const { clock, limits } = this.tools;
     for (let attempt = 1; ; attempt++) {
       const outcome = await this.#attempt();
-      if (isFinal(outcome)) {
+      if (outcome.code === undefined) {
         limits.succeeded();
         const { status, body, sentAt } = outcome;
         return { status, body, sentAt };
@@ -135,6 +135,7 @@ export class RequestAttempts {
     const request = {
       method,
       url,
+      origin: limits.origin,
       headers: this.#headers,
       body,
       // A request that is sent once has the whole deadline; others leave time for the next attempt.
@@ -152,9 +153,9 @@ export class RequestAttempts {
     // One that ran out of time is still silent.
     const cause = outcome.kind === 'failed' ? outcome.cause : undefined;
     if (!call.isOver && cause !== 'timeout') {
-      call.partner = isFinal(outcome) || cause === 'interceptor' ? 'answered' : 'failed';
+      call.partner = outcome.code === undefined || cause === 'interceptor' ? 'answered' : 'failed';
     }
-    this.#publish(outcome, clock.now() - startedAt);
+    this.#publish(outcome, startedAt);
     return outcome;
   }
 
@@ -205,7 +206,7 @@ export class RequestAttempts {
   #failure(outcome: Outcome, retryAfterMs: number | undefined): ExhibitorError {
     const { tenant } = this;
     const { log } = this.tools;
-    const code = codeOf(outcome) ?? 'service_unavailable';
+    const { code = 'service_unavailable' } = outcome;
     const message = describeOutcome(outcome);
     const details = {
       tenant: tenant.key,
@@ -228,12 +229,13 @@ export class RequestAttempts {
     return new ExhibitorError(code, message, details);
   }
 
-  #publish(outcome: Outcome, durationMs: number): void {
+  #publish(outcome: Outcome, startedAt: number): void {
     publish('request', () => {
+      const durationMs = this.tools.clock.now() - startedAt;
       const { operation, template, method } = this.request;
       const about = { operation, template, method, origin: this.tools.limits.origin };
       const isFailed = outcome.kind === 'failed';
-      const code = isFailed && this.call.isOver ? this.call.failure().code : codeOf(outcome);
+      const code = isFailed && this.call.isOver ? this.call.failure().code : outcome.code;
       const { status } = outcome;
       const cause = isFailed && status === undefined ? outcome.cause : undefined;
       const { key: tenant } = this.tenant;

@@ -13,7 +13,7 @@ import { TenantLimits } from './limits/tenant-limits.js';
 import { RequestAttempts } from './request-attempts.js';
 import type { TransportReply, TransportRequest } from './transport-request.interface.js';
 import { AXIOS, AxiosClient, type AxiosPackages } from './wire/axios-client.js';
-import { splitUrl } from './wire/http-client.js';
+import { originOf } from './wire/http-client.js';
 
 type Factory = NonNullable<Tenant['http']['dispatcher']>;
 
@@ -58,7 +58,7 @@ export class Transport implements OnModuleDestroy, OnApplicationShutdown {
   async send(tenant: Tenant, request: TransportRequest, call: Call): Promise<TransportReply> {
     const dispatcher = this.dispatcherOf(tenant);
     const { operation, url } = request;
-    const { origin } = splitUrl(url);
+    const origin = originOf(url);
     const limits =
       operation === 'keys' || operation === 'metadata'
         ? this.#limits.ofDocument(operation, url, origin, dispatcher)

@@ -119,10 +119,7 @@ export class EndedLogins implements OnModuleInit, OnApplicationShutdown {
    * @param currentRegistration that of its tenant now; that of the login itself, where its tenant is not asked for
    */
   has(login: Login, currentRegistration: string): boolean | Promise<boolean> {
-    const now = this.clock.epochMs();
-    // `NaN`, other text in the store, is an end at once.
-    const isToCome = (from: number): boolean => from > now && from <= now + FARTHEST;
-    const own: EndedName = { name: login.id, isEndedBy: (from) => !isToCome(from) };
+    const own: EndedName = { name: login.id, isEndedBy: (from) => !this.#isToCome(from) };
     const ofUser = this.#settings.logoutCheck.provider ? namesOfUser(login, currentRegistration) : [];
     const names = [own, ...ofUser];
     const isKnown = names.some(({ name, isEndedBy }) => {
@@ -134,6 +131,12 @@ export class EndedLogins implements OnModuleInit, OnApplicationShutdown {
     }
     const loginKey = [login.loggedInAt, ...names.map(({ name }) => name)].join(' ');
     return !this.#notEnded.has(loginKey) && this.#isEndedInStore(login.id, loginKey, names);
+  }
+
+  /** True of an end in the next time. `NaN`, other text in the store, is an end at once. */
+  #isToCome(from: number): boolean {
+    const now = this.clock.epochMs();
+    return from > now && from <= now + FARTHEST;
   }
 
   /**

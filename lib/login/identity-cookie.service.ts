@@ -65,7 +65,8 @@ export class IdentityCookie {
   async readAll(http: HttpContext): Promise<KeptIdentity[]> {
     const identities: KeptIdentity[] = [];
     for (const { value, secure } of this.#cookies.received(http, 'identity')) {
-      const opened = await this.#find(value);
+      const digest = digestOf(value);
+      const opened = this.#opened.get(digest) ?? (await this.#open(value, digest));
       if (opened !== undefined && secure === isSecure(opened.identity.redirectUri)) {
         identities.push(opened);
       }
@@ -87,10 +88,12 @@ export class IdentityCookie {
    */
   async renew(http: HttpContext, { identity, endsAt = 0 }: FoundIdentity): Promise<void> {
     const { identityTtl, absoluteTtl } = this.#settings;
-    const now = this.clock.epochMs();
     // By default both times are the same, and the first seal lasts to the end.
-    const mayLast = absoluteTtl > identityTtl && identity.expiresAt < endsAt;
-    const isDue = mayLast && identity.expiresAt - now <= identityTtl / 2;
+    if (absoluteTtl <= identityTtl || identity.expiresAt >= endsAt) {
+      return;
+    }
+    const now = this.clock.epochMs();
+    const isDue = identity.expiresAt - now <= identityTtl / 2;
     if (!isDue || isWithoutUser(http) || this.ended.endsSoon(identity.id)) {
       return;
     }
@@ -100,11 +103,6 @@ export class IdentityCookie {
       const sealed = await this.#seal({ ...identity, expiresAt }, endsAt);
       this.#cookies.set(http, 'identity', sealed, attributes, endsAt - now);
     }
-  }
-
-  #find(value: string): KeptIdentity | Promise<KeptIdentity | undefined> {
-    const digest = digestOf(value);
-    return this.#opened.get(digest) ?? this.#open(value, digest);
   }
 
   /** Remembers a cookie that opens and has not expired. Forged cookies take no place. */

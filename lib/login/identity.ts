@@ -109,12 +109,16 @@ export function formerOf(kept: readonly KeptIdentity[], tenantKey?: string): For
  */
 export function isIdentityOf(tenant: Tenant, identity: ExhibitorIdentity, now: number): boolean {
   const { key, tenantId, login } = tenant;
+  // Empty is what a host left out of the identity that it keeps. It is not compared.
+  const compared = [
+    [identity.tenantId, tenantId],
+    [identity.clientId, login?.clientId],
+    [identity.redirectUri, login?.redirectUri],
+  ];
   return (
     identity.tenant === key &&
     identity.issuer === login?.issuer &&
-    fits(identity.tenantId, tenantId) &&
-    fits(identity.clientId, login.clientId) &&
-    fits(identity.redirectUri, login.redirectUri) &&
+    compared.every(([given, own]) => given === '' || given === own) &&
     identity.expiresAt > now
   );
 }
@@ -165,11 +169,6 @@ export async function authorizedIdentity(
 export function keptClaims(claims: Claims, names: readonly string[] = []): Claims {
   const kept = [...ALWAYS_KEPT, ...names];
   return Object.fromEntries(Object.entries(claims).filter(([name]) => kept.includes(name)));
-}
-
-/** Empty is what a host left out of the identity that it keeps. It is not compared. */
-function fits(given: string, own: string | undefined): boolean {
-  return given === '' || given === own;
 }
 
 function isString(value: unknown): value is string {

@@ -66,34 +66,36 @@ type Target = Parameters<Reflector['get']>[1];
 interface Declared {
   /** Of `@AllowAnonymous()`; `undefined` without it. */
   allowsAnonymous: boolean | undefined;
+  /** True for a handler of `choose`. */
   isChoosing: boolean;
   /** The classes and instances in `@UseGuards`. */
   guards: readonly unknown[];
 }
 
+interface DeclaredOnRoute extends Declared {
+  controller: Declared;
+}
+
 const reflector = new Reflector();
 
-/** Read once: to look for metadata at each request takes a tenth of a guard's time. */
-const declared = new WeakMap<Target, Declared>();
+/** By controller, then handler. Read once: to look for metadata at each request takes a tenth of a guard's time. */
+const declared = new WeakMap<Target, WeakMap<Target, DeclaredOnRoute>>();
 
-/** What decorators say on this handler or controller. */
-export function declaredOn(target: Target): Declared {
-  const known = declared.get(target);
-  if (known !== undefined) {
-    return known;
-  }
-  const read: Declared = {
+/** What decorators say on the handler of a route, and on its controller. */
+export function declaredOn(route: ExecutionContext): DeclaredOnRoute {
+  const [handler, controller] = [route.getHandler(), route.getClass()];
+  const ofController = declared.get(controller) ?? new WeakMap<Target, DeclaredOnRoute>();
+  const known = ofController.get(handler) ?? { ...readFrom(handler), controller: readFrom(controller) };
+  declared.set(controller, ofController.set(handler, known));
+  return known;
+}
+
+function readFrom(target: Target): Declared {
+  return {
     allowsAnonymous: reflector.get<boolean | undefined>(ALLOW_ANONYMOUS, target),
     isChoosing: reflector.get<boolean | undefined>(CHOOSING, target) === true,
     guards: reflector.get<unknown[] | undefined>(GUARDS_METADATA, target) ?? [],
   };
-  declared.set(target, read);
-  return read;
-}
-
-/** True for a handler of `choose`. */
-export function isChoosing(context: ExecutionContext): boolean {
-  return declaredOn(context.getHandler()).isChoosing;
 }
 
 /** Key of the metadata of a controller: names of its handlers with `@CurrentExhibitor()`. */

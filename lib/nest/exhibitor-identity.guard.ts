@@ -6,14 +6,7 @@ import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js
 import { checkEventId } from '../model/path-parameters.js';
 import type { FoundIdentity } from '../login/identity.js';
 import { setUser } from '../login/request-user.js';
-import {
-  declaredOn,
-  FIND_EVENT,
-  isChoosing,
-  isOverHttp,
-  resultsIn,
-  type Results,
-} from './execution-context.js';
+import { declaredOn, FIND_EVENT, isOverHttp, resultsIn, type Results } from './execution-context.js';
 import { eventOf, fieldOf, returnToOf } from './request-fields.js';
 import { nobody, noEvent, type Place } from './refusals.js';
 import { addressOf, LOGIN_CONTROLLER, type OwnRoutes } from './route-addresses.js';
@@ -61,8 +54,8 @@ export class ExhibitorIdentityGuard extends RouteGuard {
    * `@UseGuards` of the route is not global.
    */
   #isExempt(context: ExecutionContext): boolean {
-    const { allowsAnonymous, guards } = declaredOn(context.getHandler());
-    const ofRoute = [...guards, ...declaredOn(context.getClass()).guards];
+    const { allowsAnonymous, guards, controller } = declaredOn(context);
+    const ofRoute = [...guards, ...controller.guards];
     const isOfLogins = LOGIN_CONTROLLER in context.getClass() || ofRoute.some(isGuardOfLogins);
     return isOfLogins && allowsAnonymous !== false && !this.#isAmong(ofRoute);
   }
@@ -145,10 +138,8 @@ export class ExhibitorIdentityGuard extends RouteGuard {
    * }
    */
   protected allowsAnonymous({ context }: HttpContext): boolean | Promise<boolean> {
-    const { allowsAnonymous, guards } = declaredOn(context.getHandler());
-    return (
-      allowsAnonymous ?? (declaredOn(context.getClass()).allowsAnonymous === true && !this.#isAmong(guards))
-    );
+    const { allowsAnonymous, guards, controller } = declaredOn(context);
+    return allowsAnonymous ?? (controller.allowsAnonymous === true && !this.#isAmong(guards));
   }
 
   /**
@@ -216,7 +207,7 @@ export class ExhibitorIdentityGuard extends RouteGuard {
   /** @internal */
   protected override async [PLACE](http: HttpContext, routes?: OwnRoutes): Promise<Place> {
     const eventId = await this.getEvent(http);
-    if (isChoosing(http.context) && http.request.method === 'POST') {
+    if (declaredOn(http.context).isChoosing && http.request.method === 'POST') {
       // No login leads back to a form, but to the page that has it.
       const returnTo = returnToOf(fieldOf(http, 'returnTo'));
       return { eventId, returnTo: routes?.urlOf('choose', { eventId, returnTo }) };

@@ -59,7 +59,7 @@ export class ExhibitorLoginGuard extends RouteGuard {
     const services = this[SERVICES];
     const { params, query } = http.request;
     const inQuery = textOf(query?.['eventId']);
-    return services.settings().resolveEvent === undefined
+    return services.resolvers.resolveEvent === undefined
       ? (textOf(params?.['eventId']) ?? inQuery)
       : (inQuery ?? services.ask('resolveEvent', http));
   }

@@ -5,7 +5,7 @@ import { checkEventId } from '../model/path-parameters.js';
 import { ExhibitorIdentityGuard, WHO } from './exhibitor-identity.guard.js';
 import {
   hasCurrentExhibitor,
-  isChoosing,
+  declaredOn,
   isOverHttp,
   keepResults,
   type Results,
@@ -68,7 +68,7 @@ export class ExhibitorGuard extends ExhibitorIdentityGuard {
 
   /** Id of the exhibitor that the request is about, where it names one. */
   #namedExhibitor(http: HttpContext): string | undefined | Promise<string | undefined> {
-    return this[SERVICES].settings().resolveExhibitor === undefined || isChoosing(http.context)
+    return this[SERVICES].resolvers.resolveExhibitor === undefined || declaredOn(http.context).isChoosing
       ? textOf(http.request.params?.['exhibitorId'])
       : this[SERVICES].ask('resolveExhibitor', http);
   }

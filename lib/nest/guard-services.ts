@@ -22,7 +22,7 @@ import type { FoundIdentity } from '../login/identity.js';
 import { SelectionCookie } from '../login/selection-cookie.service.js';
 import { TenantRegistry } from '../config/tenant-registry.service.js';
 import { NestParts } from './nest-parts.service.js';
-import { isChoosing } from './execution-context.js';
+import { declaredOn } from './execution-context.js';
 import { Pages } from './pages.service.js';
 import { toHttpException } from './to-http-exception.js';
 
@@ -53,6 +53,8 @@ interface GuardContext extends HttpContext {
  */
 @Injectable()
 export class ExhibitorGuardServices {
+  /** Functions of the host that say what a request is about. @internal */
+  readonly resolvers: Pick<ExhibitorSettings, HostFunction>;
   readonly #settings: ExhibitorSettings;
   readonly #parts: NestParts;
 
@@ -83,6 +85,8 @@ export class ExhibitorGuardServices {
     /** @internal */
     @Inject(Pages) readonly pages: Pages,
   ) {
+    const { resolveTenant, resolveEvent, resolveExhibitor } = settings;
+    this.resolvers = { resolveTenant, resolveEvent, resolveExhibitor };
     this.#settings = settings;
     this.#parts = parts;
   }
@@ -99,7 +103,7 @@ export class ExhibitorGuardServices {
 
   /** @internal */
   httpOf(request: ExhibitorRequest, response: unknown, context?: ExecutionContext): HttpContext {
-    return new HttpContext(request, response, this.adapter, context);
+    return new HttpContext(request, response, this.#parts.adapterHost.httpAdapter, context);
   }
 
   /** The identity of a request, as it is found by default. The tenant that was checked with it stays with `http`. @internal */
@@ -141,7 +145,7 @@ export class ExhibitorGuardServices {
 
   /** Ids from a database are often numbers, which are refused. */
   async #ask(option: HostFunction, { request, context }: HttpContext): Promise<string | undefined> {
-    const asked = async (): Promise<unknown> => this.#settings[option]?.(request, context);
+    const asked = async (): Promise<unknown> => this.resolvers[option]?.(request, context);
     const returned = await asked().catch((error: unknown) => {
       // It may throw one of ours, such as `unknown_tenant`.
       throw isExhibitorError(error) ? error : this.log.hostError({ option }, error);
@@ -156,7 +160,7 @@ export class ExhibitorGuardServices {
   /** The reply for an error. A mistake of the host is logged, with the route that a guard refused. @internal */
   exceptionFor(error: ExhibitorError, http?: HttpContext, route?: ExecutionContext): HttpException {
     this.log.reportMistake(error);
-    if (route !== undefined && error.code === 'event_required' && !isChoosing(route)) {
+    if (route !== undefined && error.code === 'event_required' && !declaredOn(route).isChoosing) {
       const problem = unnamedEvent(route.getClass().name, route.getHandler().name);
       this.log.report(this.tenants.peek(error.tenant ?? ''), problem);
     }

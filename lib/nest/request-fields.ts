@@ -4,7 +4,7 @@ import { UNREAD_FORM } from '../config/problems/host-problems.js';
 import { normalizeReturnTo, safeReturnTo } from '../login/return-to.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import { isRecord } from '../model/json-values.js';
-import { isChoosing, isOverHttp } from './execution-context.js';
+import { declaredOn, isOverHttp } from './execution-context.js';
 import type { ExhibitorGuardServices } from './guard-services.js';
 
 /** Parameters of a route that name no event. */
@@ -16,13 +16,13 @@ export function eventOf(
   identity: ExhibitorIdentity | undefined,
   services: ExhibitorGuardServices,
 ): string | undefined | Promise<string | undefined> {
-  if (isChoosing(http.context)) {
+  if (declaredOn(http.context).isChoosing) {
     if (http.isUnreadForm) {
       services.log.warn(`POST ${http.target.pathname}: ${UNREAD_FORM}`, 'form of choose');
     }
     return fieldOf(http, 'eventId');
   }
-  if (services.settings().resolveEvent !== undefined) {
+  if (services.resolvers.resolveEvent !== undefined) {
     const byDefault = mayUseDefault(http) ? eventOfLogin(http, identity) : undefined;
     return services.ask('resolveEvent', http).then((named) => named ?? byDefault);
   }

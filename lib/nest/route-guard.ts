@@ -96,7 +96,7 @@ export abstract class RouteGuard implements CanActivate {
    * `tenant_required` where a login starts. The callback and the logout of a user take theirs from the cookies.
    */
   protected getTenant(http: HttpContext): string | undefined | Promise<string | undefined> {
-    return this.#services.settings().resolveTenant === undefined
+    return this.#services.resolvers.resolveTenant === undefined
       ? this.#services.tenants.onlyKey
       : this.#namedTenant(http);
   }

@@ -50,7 +50,7 @@ export class TokenEndpoint {
     const template = new URL(url).pathname;
     const request = { operation, method: 'POST', url, template, repeat, about, ...authentication } as const;
     const { status, body, sentAt } = await this.transport.send(tenant, request, call);
-    const error = parseOAuthError(body, [...secrets, ...hiddenForms(client, authentication)]);
+    const error = parseOAuthError(body, () => [...secrets, ...hiddenForms(client, authentication)]);
     return { status, body, sentAt, error };
   }
 

@@ -56,8 +56,8 @@ export class TimedToken {
   readonly lifetime: number;
   readonly requestedAt: number;
   readonly isShared: boolean;
-  /** How long before its end the token is renewed, in ms. */
-  readonly #early: number;
+  /** Start of its early window. */
+  readonly renewAt: number;
   /** End of the lifetime in ms since 1970. */
   readonly #endsAt: number;
 
@@ -67,16 +67,13 @@ export class TimedToken {
     this.lifetime = lifetime;
     this.requestedAt = requestedAt;
     this.isShared = isShared;
-    this.#early = Math.round(earlyWindow(lifetime, clock.random()));
-    this.#endsAt = Math.round(clock.epochMs() + this.expiresAt - clock.now());
+    const { expiresAt } = this;
+    this.renewAt = expiresAt - earlyWindow(lifetime, clock.random());
+    this.#endsAt = Math.round(clock.epochMs() + expiresAt - clock.now());
   }
 
   get expiresAt(): number {
     return this.requestedAt + this.lifetime;
-  }
-
-  get renewAt(): number {
-    return this.expiresAt - this.#early;
   }
 
   /** The token as hosts get it. */

@@ -36,9 +36,9 @@ export function parseTokenReply(body: unknown, requestedScope: string | null): T
 /**
  * The OAuth error of a reply (RFC 6749 §5.2), with any status; `undefined` where it has none.
  *
- * @param secrets values of the request that must not be shown
+ * @param secretsOf values of the request that must not be shown
  */
-export function parseOAuthError(body: unknown, secrets: readonly string[]): OAuthFailure | undefined {
+export function parseOAuthError(body: unknown, secretsOf: () => readonly string[]): OAuthFailure | undefined {
   if (!isRecord(body)) {
     return undefined;
   }
@@ -46,7 +46,7 @@ export function parseOAuthError(body: unknown, secrets: readonly string[]): OAut
   if (typeof error !== 'string' || error === '') {
     return undefined;
   }
-  return presentableError(error, typeof description === 'string' ? description : undefined, secrets);
+  return presentableError(error, typeof description === 'string' ? description : undefined, secretsOf());
 }
 
 /** An OAuth error without the secrets of its request. */

@@ -8,7 +8,7 @@ import type { Tenant } from '../config/tenant.js';
 import type { Clock } from '../call/clock.js';
 import type { Call } from '../call/call.js';
 import { withTimeout } from '../call/time-limit.js';
-import { splitUrl } from '../http/wire/http-client.js';
+import { originOf } from '../http/wire/http-client.js';
 import { digestOf } from '../model/digest.js';
 import {
   newerClient,
@@ -50,13 +50,11 @@ export class TokenSource {
    *
    * @throws {ExhibitorError} `token_rejected`, `token_unavailable`, `rate_limited`, `malformed_response`, `deadline_exceeded`
    */
-  async renew(need: TokenNeed): Promise<TimedToken> {
-    try {
-      return await this.#renewWithNewestSecret(need);
-    } catch (error) {
+  renew(need: TokenNeed): Promise<TimedToken> {
+    return this.#renewWithNewestSecret(need).catch((error: unknown) => {
       this.#report(need.tenant, error);
       throw error;
-    }
+    });
   }
 
   /** Where the secret is refused, a secret function of the host is called again once. */
@@ -81,9 +79,12 @@ export class TokenSource {
   /** A token for this client: that of another process, else a new one, which other processes then find. */
   async #tokenOf(client: OAuthClient, need: TokenNeed): Promise<TimedToken> {
     const { tenant, state, call } = need;
-    const secret = digestOf(secretTextOf(client));
+    const secretText = secretTextOf(client);
+    const secret = digestOf(secretText);
     const refusal = state.refusal(secret);
-    const name = this.values.enabled ? this.values.secretName(clientText(tenant, client)) : undefined;
+    const name = this.values.enabled
+      ? this.values.secretName(clientText(tenant, client, secretText))
+      : undefined;
     // While the endpoint rests for this process, no other one is waited for.
     const shared = name === undefined ? undefined : await this.#find(name, need, refusal === undefined);
     if (shared !== undefined) {
@@ -126,8 +127,7 @@ export class TokenSource {
     } catch (error) {
       // Where no request was sent, or code of the host failed, the endpoint needs no rest.
       if (isExhibitorError(error) && error.isOfHost !== true && call.sent > 0) {
-        const { origin } = splitUrl(tenant.tokenUrl);
-        state.requestFailed(origin, secret, failureOf(error), isPermanent(error));
+        state.requestFailed(originOf(client.tokenUrl), secret, failureOf(error), isPermanent(error));
       }
       throw error;
     }
@@ -144,6 +144,6 @@ export class TokenSource {
 }
 
 /** Stands for a client, with what only a holder of its secret knows: a process without the secret finds nothing. */
-function clientText({ tokenUrl, settings: { clientId, scope } }: Tenant, client: OAuthClient): string {
-  return JSON.stringify([tokenUrl, clientId, scope, secretTextOf(client)]);
+function clientText({ settings }: Tenant, { tokenUrl, id }: OAuthClient, secretText: string): string {
+  return JSON.stringify([tokenUrl, id, settings.scope, secretText]);
 }

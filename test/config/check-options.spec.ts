@@ -3,7 +3,7 @@ import { describe, expect, it } from '@jest/globals';
 import { ConfigurationError } from '../../lib/errors/configuration.error.js';
 import { checkOptions, checkTenant } from '../../lib/config/check-options.js';
 import type { TenantSettings } from '../../lib/config/tenant-settings.js';
-import { splitUrl } from '../../lib/http/wire/http-client.js';
+import { originOf } from '../../lib/http/wire/http-client.js';
 import { pemOf } from '../support/keys.js';
 
 const privateKey = createPrivateKey(pemOf('provider'));
@@ -440,7 +440,7 @@ describe('the options', () => {
       } = checked instanceof ConfigurationError ? {} : checked;
       const sent = [baseUrl, endpoints?.token, keys?.kind === 'url' ? keys.url : undefined];
       for (const one of sent.filter((value) => value !== undefined)) {
-        expect(allowedOrigins).toContain(new URL(splitUrl(one).origin).origin);
+        expect(allowedOrigins).toContain(new URL(originOf(one)).origin);
       }
     }
   });

@@ -28,7 +28,14 @@ describe('the wait before a retry', () => {
   });
 
   it('is at least Retry-After, and not started where that does not fit', () => {
-    const outcome: Outcome = { kind: 'answered', status: 503, headers: {}, body: undefined, sentAt: 0 };
+    const outcome: Outcome = {
+      kind: 'answered',
+      code: 'service_unavailable',
+      status: 503,
+      headers: {},
+      body: undefined,
+      sentAt: 0,
+    };
     const times = fc.tuple(fc.nat(20_000), fc.integer({ min: 1, max: 20_000 }));
     fc.assert(
       fc.property(times, chance, ([retryAfterMs, remaining], random) => {

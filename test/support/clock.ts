@@ -42,7 +42,7 @@ export class StoppedClock extends Clock {
   time = 0;
 
   override now(): number {
-    return this.time;
+    return this.time + 1;
   }
 }
 

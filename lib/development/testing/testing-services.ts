@@ -30,7 +30,7 @@ import { watchedExhibitors, watchedTokens } from './watched-calls.js';
 /** The date alone is the time, so that one fake moves all: fakes of `performance.now()` start at 0, an earlier time than before. */
 class DateClock extends Clock {
   override now(): number {
-    return this.epochMs();
+    return this.epochMs() + 1;
   }
 }
 

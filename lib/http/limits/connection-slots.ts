@@ -36,15 +36,18 @@ export class ConnectionSlots {
     private readonly clock: Clock,
   ) {}
 
-  /** Takes a slot, waiting for it if necessary: as long as it takes, since the slots of the tenant limit how many wait. */
-  async enter(user: ConnectionUser, call: Call): Promise<'entered' | 'over'> {
+  /** Takes a slot, waiting for it if necessary (no promise where it need not): as long as it takes, since the slots of the tenant limit how many wait. */
+  enter(user: ConnectionUser, call: Call): 'entered' | Promise<'entered' | 'over'> {
     this.#notice(user.tenant);
     const waiting = this.#queues.get(user);
     if (waiting === undefined && this.#isFreeFor(user)) {
       this.#take(user);
       return 'entered';
     }
-    const queue = waiting ?? new Set();
+    return this.#wait(user, waiting ?? new Set(), call);
+  }
+
+  async #wait(user: ConnectionUser, queue: Set<() => void>, call: Call): Promise<'entered' | 'over'> {
     this.#queues.set(user, queue);
     const entry = await queued(queue, call);
     if (queue.size === 0 && this.#queues.get(user) === queue) {
@@ -100,10 +103,14 @@ export class ConnectionSlots {
 
   /** The first one of each purpose is beyond the part of its tenant: slow lists, or forged codes, must not hold up its guards. */
   #isFreeFor({ tenant, held }: ConnectionUser): boolean {
-    const isShared = this.clock.now() < this.#sharedUntil;
-    const most = isShared ? Math.max(1, Math.floor(this.slots / PART)) : this.slots;
     const isFirst = tenant !== undefined && held === 0;
-    return this.#active < this.slots && (isFirst || (this.#held.get(tenant) ?? 0) < most);
+    return this.#active < this.slots && (isFirst || (this.#held.get(tenant) ?? 0) < this.#most);
+  }
+
+  /** Slots of one tenant. */
+  get #most(): number {
+    const isShared = this.clock.now() < this.#sharedUntil;
+    return isShared ? Math.max(1, Math.floor(this.slots / PART)) : this.slots;
   }
 
   #take(user: ConnectionUser): void {

@@ -4,7 +4,7 @@ import type { Call } from '../../call/call.js';
 import type { Clock } from '../../call/clock.js';
 import type { Rests } from '../../call/rests.js';
 import { Semaphore } from '../../call/semaphore.js';
-import { codeOf, describeOutcome, type Outcome } from '../outcome.js';
+import { describeOutcome, type Outcome } from '../outcome.js';
 import type { Operation } from '../transport-request.interface.js';
 import { Circuit } from './circuit.js';
 import type { ConnectionSlots, ConnectionUser } from './connection-slots.js';
@@ -28,6 +28,8 @@ const BUDGET = { full: 500, retry: 5, success: 1 };
 export class RequestLimits {
   #budget = BUDGET.full;
   readonly circuit: Circuit;
+  /** Largest accepted reply in bytes, compressed and decompressed. */
+  readonly largestReply: number;
   readonly #slots: Semaphore;
   readonly #user: ConnectionUser;
   /** Since the partner asked for a pause. Most never do, and each tenant has limits. */
@@ -44,16 +46,12 @@ export class RequestLimits {
     private readonly clock: Clock,
   ) {
     this.circuit = new Circuit(rests);
+    const isLarge = operation === 'list' || operation === 'lookup';
+    this.largestReply = isLarge
+      ? http.maxResponseBytes
+      : Math.min(LARGEST_SMALL_REPLY, http.maxResponseBytes);
     this.#slots = new Semaphore({ slots: http.maxConcurrent, waiting: this.#mostWaiting });
     this.#user = { tenant: tenant?.key, held: 0 };
-  }
-
-  /** Largest accepted reply in bytes, compressed and decompressed. */
-  get largestReply(): number {
-    const { maxResponseBytes } = this.http;
-    return this.operation === 'list' || this.operation === 'lookup'
-      ? maxResponseBytes
-      : Math.min(LARGEST_SMALL_REPLY, maxResponseBytes);
   }
 
   /**
@@ -72,16 +70,19 @@ export class RequestLimits {
         await this.#pauses?.wait(turn.ms, call);
         continue;
       }
-      const entry = await this.#slots.enter(call);
+      const slot = this.#slots.enter(call);
+      const entry = typeof slot === 'string' ? slot : await slot;
       if (entry !== 'entered') {
         return entry === 'full' ? QUEUE_FULL : entry;
       }
-      if ((await this.connections.enter(this.#user, call)) === 'over') {
+      const connection = this.connections.enter(this.#user, call);
+      if (typeof connection !== 'string' && (await connection) === 'over') {
         this.#slots.leave();
         return 'over';
       }
       // A pause may have begun, and the circuit may have opened, while the request waited.
-      if (this.#turn(about, call).go === 'send') {
+      const hasWaited = typeof slot !== 'string' || typeof connection !== 'string';
+      if (!hasWaited || this.#turn(about, call).go === 'send') {
         return entry;
       }
       this.leave();
@@ -112,8 +113,7 @@ export class RequestLimits {
    * @returns how long such a request now pauses, in whole ms: at most as long as a rest of its kind
    */
   pauseAfter(outcome: Outcome, retryAfterMs: number | undefined, about: string | undefined): number {
-    const { status } = outcome;
-    const code = codeOf(outcome);
+    const { code, status } = outcome;
     const isAsked = status === 429 || (status === 503 && this.operation === 'token');
     if (!isAsked || retryAfterMs === undefined || code === undefined) {
       return 0;

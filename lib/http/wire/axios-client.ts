@@ -5,7 +5,7 @@ import { ExhibitorError } from '../../errors/exhibitor.error.js';
 import type { Clock } from '../../call/clock.js';
 import { loadPeer } from '../../config/installed-packages.js';
 import type { Call } from '../../call/call.js';
-import { codeOf, failed, type Failed, type Outcome } from '../outcome.js';
+import { failed, type Failed, type Outcome } from '../outcome.js';
 import { HttpClient, type OutgoingRequest } from './http-client.js';
 import { withHeadersOfHost } from './request-headers.js';
 
@@ -121,7 +121,7 @@ export class AxiosClient {
       sent.outcome = this.#client.send(outgoing, call);
       const outcome = await sent.outcome;
       if (outcome.kind === 'failed') {
-        sent.told = new ExhibitorError(codeOf(outcome) ?? 'service_unavailable', outcome.message);
+        sent.told = new ExhibitorError(outcome.code, outcome.message);
         throw sent.told;
       }
       const headers = this.#hasInterceptors ? outcome.headers : this.#noHeaders;

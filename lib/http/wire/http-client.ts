@@ -1,7 +1,7 @@
 import type { Dispatcher } from 'undici';
 import type { Clock } from '../../call/clock.js';
 import { hadItsTime, type Call } from '../../call/call.js';
-import { failed, type Answered, type Failed, type Outcome } from '../outcome.js';
+import { codeOfStatus, failed, type Answered, type Failed, type Outcome } from '../outcome.js';
 import { Connections } from './connections.js';
 import { Connector } from './connector.js';
 import { NetworkErrors } from './network-errors.js';
@@ -11,6 +11,8 @@ import { drop, parseBody, readBody, ReplyTurns, TOO_LARGE, unpack, UnreadableBod
 export interface OutgoingRequest {
   /** Absolute, with an encoded path and query. */
   url: string;
+  /** Of the URL. */
+  origin: string;
   method: 'GET' | 'POST';
   headers: Readonly<Record<string, string | string[]>>;
   body: string | undefined;
@@ -98,26 +100,21 @@ export class HttpClient {
   }
 
   async #exchange(request: OutgoingRequest, sent: SentRequest): Promise<Outcome> {
-    const { url, dispatcher, onNewConnection } = request;
-    const address = splitUrl(url);
+    const { origin, dispatcher, onNewConnection } = request;
     if (dispatcher !== undefined) {
-      return this.#receive(request, address, dispatcher, sent);
+      return this.#receive(request, dispatcher, sent);
     }
-    const { origin } = address;
     const connection = onNewConnection ? this.#connections.open(origin) : this.#connections.take(origin);
     sent.attempt.whenOver(() => void connection.destroy());
-    const outcome = await this.#receive(request, address, connection.client, sent);
+    const outcome = await this.#receive(request, connection.client, sent);
     this.#connections.leave(connection, sent.isWhole && !onNewConnection);
     return outcome;
   }
 
-  async #receive(
-    request: OutgoingRequest,
-    { origin, path }: Address,
-    by: Dispatcher,
-    sent: SentRequest,
-  ): Promise<Outcome> {
-    const { method, headers, body, onNewConnection, dispatcher } = request;
+  async #receive(request: OutgoingRequest, by: Dispatcher, sent: SentRequest): Promise<Outcome> {
+    const { url, origin, method, headers, body, onNewConnection, dispatcher } = request;
+    // As it is: `new URL` would normalize it.
+    const path = url.slice(origin.length) || '/';
     try {
       const options = { origin, path, method, headers, body, signal: sent.attempt, reset: onNewConnection };
       // The deadline limits headers and body.
@@ -152,7 +149,14 @@ export class HttpClient {
       return malformed('the service redirects, which is never followed', status, sentAt);
     }
     const headers = joined(received);
-    const reply: Answered = { kind: 'answered', status, headers, body: undefined, sentAt };
+    const reply: Answered = {
+      kind: 'answered',
+      code: codeOfStatus(status),
+      status,
+      headers,
+      body: undefined,
+      sentAt,
+    };
     if (status === 204) {
       // Some servers send a body against RFC 9110 §15.3.5: undici takes it for a broken reply to no request.
       drop(body);
@@ -211,17 +215,8 @@ function late({ attempt, status, sentAt }: SentRequest): Failed {
     : failed('the service did not answer in time', { ...facts, noReply: 'silent' });
 }
 
-interface Address {
-  readonly origin: string;
-  readonly path: string;
-}
-
-/** Origin and path of an absolute URL. The path is kept as it is; `new URL` would normalize it. */
-export function splitUrl(url: string): Address {
-  const authority = url.indexOf('//') + 2;
-  const slash = url.indexOf('/', authority);
-  if (slash === -1) {
-    return { origin: url, path: '/' };
-  }
-  return { origin: url.slice(0, slash), path: url.slice(slash) };
+/** Origin of an absolute URL. */
+export function originOf(url: string): string {
+  const slash = url.indexOf('/', url.indexOf('//') + 2);
+  return slash === -1 ? url : url.slice(0, slash);
 }
