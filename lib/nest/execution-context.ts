@@ -85,9 +85,13 @@ const declared = new WeakMap<Target, WeakMap<Target, DeclaredOnRoute>>();
 export function declaredOn(route: ExecutionContext): DeclaredOnRoute {
   const [handler, controller] = [route.getHandler(), route.getClass()];
   const ofController = declared.get(controller) ?? new WeakMap<Target, DeclaredOnRoute>();
-  const known = ofController.get(handler) ?? { ...readFrom(handler), controller: readFrom(controller) };
-  declared.set(controller, ofController.set(handler, known));
-  return known;
+  const known = ofController.get(handler);
+  if (known !== undefined) {
+    return known;
+  }
+  const read = { ...readFrom(handler), controller: readFrom(controller) };
+  declared.set(controller, ofController.set(handler, read));
+  return read;
 }
 
 function readFrom(target: Target): Declared {
