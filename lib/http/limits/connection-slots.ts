@@ -36,7 +36,10 @@ export class ConnectionSlots {
     private readonly clock: Clock,
   ) {}
 
-  /** Takes a slot, waiting for it if necessary (no promise where it need not): as long as it takes, since the slots of the tenant limit how many wait. */
+  /**
+   * Takes a slot, waiting for it if necessary: as long as it takes, since the slots of the tenant limit how many wait. No promise where
+   * one is free.
+   */
   enter(user: ConnectionUser, call: Call): 'entered' | Promise<'entered' | 'over'> {
     this.#notice(user.tenant);
     const waiting = this.#queues.get(user);
