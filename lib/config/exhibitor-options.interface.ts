@@ -118,8 +118,8 @@ interface CommonOptions<T> {
    */
   axios?: ((instance: AxiosInstance) => unknown) | undefined;
   /**
-   * Origins on one of which every `baseUrl`, `authUrl`, endpoint and keys URL must be, or a function that accepts the origin of one
-   * for a tenant. Required with a {@link TenantSource}: a tenant that copies the issuer of another and has a token endpoint of its
+   * Origins on one of which every `baseUrl`, `authUrl`, endpoint and keys URL must be, with `discovery` the `issuer` too, or a
+   * function that accepts the origin of one for a tenant. Required with a {@link TenantSource}: a tenant that copies the issuer of another and has a token endpoint of its
    * own can receive the codes of the other's users and log in as them. So no tenant may control an origin that another tenant's
    * login may use. Default: any.
    *

@@ -16,8 +16,8 @@ export interface ExhibitorHealthOptions {
 /**
  * A health indicator for `@nestjs/terminus` 11 and 12. Provide it in a module that imports `TerminusModule`. It is `up` where a
  * token is held or comes, and with `eventId` a page as well; else `down`. Its details are the `code` of an `ExhibitorError`, and
- * `circuit`: `open` where the request was not sent, since too many got no reply or wait, or the partner asked for a pause. They contain no
- * secret.
+ * `circuit`: `open` where the request was not sent, since too many got no reply or wait, or the partner asked for a pause that is longer
+ * than `http.deadline`. They contain no secret.
  *
  * @example
  * @Get('ready')
