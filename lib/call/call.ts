@@ -3,7 +3,13 @@ import { ExhibitorError, type ExhibitorErrorDetails } from '../errors/exhibitor.
 import type { Clock } from './clock.js';
 import { TimeLimit } from './time-limit.js';
 
-/** A request has had its time where it had this share of it: a call takes a little time until it sends. */
+/** Work that several callers {@link Call.join}. */
+export interface SharedWork<R> {
+  readonly call: Call;
+  readonly result: Promise<R>;
+}
+
+/** Share of its time after which a request without a reply counts as late. Below 1, since a call takes a little time until it sends. */
 const MOST_OF_TIME = 0.9;
 
 /** True where a request that has waited so many ms for a reply has had its time, in ms. */
@@ -50,8 +56,8 @@ export class Call extends EventEmitter<{ abort: [] }> {
   #ending: keyof typeof ENDINGS | undefined;
   /** Removes the listener from the signal or the call that may end this one. */
   readonly #leave: (() => void) | undefined;
-  /** Shared work that this call waits for, or waited for last. */
-  #waitsFor: Call | undefined;
+  /** Shared work that this call has joined last. */
+  #joined: Call | undefined;
 
   /**
    * @param ms its time, in milliseconds; `Infinity` for none
@@ -67,12 +73,12 @@ export class Call extends EventEmitter<{ abort: [] }> {
   ) {
     super();
     this.setMaxListeners(0);
-    this.limit(ms);
-    this.#overdueAt = this.#endsAt;
     this.#leave = from instanceof Call ? from.#tell(this) : from && onAbort(from, this.abort);
     if (ms !== Infinity && !this.isOver) {
       keeper?.add(this);
     }
+    this.limit(ms);
+    this.#overdueAt = this.#endsAt;
   }
 
   /** True once the time that it began with is up, also where callers that joined it gave it more. */
@@ -85,13 +91,8 @@ export class Call extends EventEmitter<{ abort: [] }> {
     return this.#ending === 'deadline';
   }
 
-  /** True while the partner has not answered the last request. */
-  get isSilent(): boolean {
-    return typeof this.partner === 'number';
-  }
-
   /**
-   * True where the partner failed this call, or the shared work that it waits for.
+   * True where the partner failed this call, or the shared work that it has joined.
    *
    * @param time that a request has, in ms: one without an answer that {@link hadItsTime} is a failure, too
    */
@@ -99,7 +100,7 @@ export class Call extends EventEmitter<{ abort: [] }> {
     const { partner } = this;
     const isFailed =
       typeof partner === 'number' ? hadItsTime(this.clock.now() - partner, time) : partner === 'failed';
-    return isFailed || this.#waitsFor?.hasPartnerFailed(time) === true;
+    return isFailed || this.#joined?.hasPartnerFailed(time) === true;
   }
 
   /** Milliseconds left, 0 or more. */
@@ -136,29 +137,29 @@ export class Call extends EventEmitter<{ abort: [] }> {
     }
   }
 
+  /** Waits for something that knows no end of a call, such as a function of the host. The end of this call stops the waiting. */
+  race<T>(result: Promise<T>): Promise<T> {
+    return this.#wait(result, () => this.failure({ tenant: this.tenant, attempts: this.sent }));
+  }
+
   /**
-   * Waits for work that other callers wait for as well. The end of this call stops the waiting, not the work.
-   *
-   * @param shared the work as a call of its own, which ends no earlier than this one. The failure reports its tenant and number of
-   * requests
+   * Waits for shared work, and gives it at least the time that this call has left. The end of this call stops the waiting, not the work.
+   * Its failure then has the tenant and the requests of the work.
    */
-  race<T>(result: Promise<T>, shared: Call = this): Promise<T> {
-    const failure = (): ExhibitorError =>
-      this.failure({
-        tenant: shared.tenant,
-        attempts: shared === this ? this.sent : this.sent + shared.sent,
-      });
+  join<T>({ call, result }: SharedWork<T>): Promise<T> {
+    this.#joined = call;
+    const left = this.remaining();
+    if (left > call.remaining()) {
+      call.limit(left);
+    }
+    return this.#wait(result, () => this.failure({ tenant: call.tenant, attempts: this.sent + call.sent }));
+  }
+
+  #wait<T>(result: Promise<T>, failure: () => ExhibitorError): Promise<T> {
     if (this.isOver) {
-      // This may be the only caller, and an unhandled rejection ends the process.
+      // Nobody else may wait, and an unhandled rejection ends the process.
       result.catch(() => {});
       return Promise.reject(failure());
-    }
-    if (shared !== this) {
-      this.#waitsFor = shared;
-      const left = this.remaining();
-      if (left > shared.remaining()) {
-        shared.limit(left);
-      }
     }
     return new Promise((resolve, reject) => {
       const leave = (): void => reject(failure());
@@ -178,9 +179,13 @@ export class Call extends EventEmitter<{ abort: [] }> {
     });
   }
 
-  /** Gives the call so many milliseconds from now, instead of those that it has left. */
+  /** Gives the call so many milliseconds from now, instead of those that it has left. Without any, it is over at once. */
   limit(ms: number): void {
     if (this.isOver) {
+      return;
+    }
+    if (ms <= 0) {
+      this.#end('deadline');
       return;
     }
     this.#limit?.clear();

@@ -3,13 +3,16 @@ import type { Call } from './call.js';
 /** `entered`: the call has a slot, which it must leave. `full`: too many wait. `over`: the call ended before it had a slot. */
 export type Entry = 'entered' | 'full' | 'over';
 
+/** A call with less time than this, in ms, takes no slot: it could only begin. */
+const SHORTEST = 5;
+
 /** Limits concurrent calls, first come first served. A call that ends while it waits leaves the queue immediately. */
 export class Semaphore {
   readonly #slots: number;
   readonly #longestQueue: number;
   #active = 0;
   /** Created at the first wait: most semaphores need none, and an empty set takes 200 bytes of each tenant. */
-  #queue: Set<() => void> | undefined;
+  #queue: Queue | undefined;
 
   /**
    * @param slots calls that run at once
@@ -43,25 +46,31 @@ export class Semaphore {
 
   /** Returns a slot, which goes to the call that has waited longest. */
   leave(): void {
-    const [start] = this.#queue ?? [];
-    if (start === undefined) {
-      this.#active -= 1;
-    } else {
-      start();
+    for (const takesSlot of this.#queue ?? []) {
+      if (takesSlot()) {
+        return;
+      }
     }
+    this.#active -= 1;
   }
 }
 
-/** Waits in the queue until the function that it adds there is called, or until the call ends. */
-export function queued(queue: Set<() => void>, call: Call): Promise<'entered' | 'over'> {
+/** Offers a slot to each waiting call, which leaves the queue. False where it does not take it: its own time is up, too. */
+export type Queue = Set<() => boolean>;
+
+/** Waits in the queue until a slot is offered, or until the call ends. */
+export function queued(queue: Queue, call: Call): Promise<'entered' | 'over'> {
   return new Promise((resolve) => {
-    const start = (): void => {
-      queue.delete(start);
-      resolve('entered');
+    const takesSlot = (): boolean => {
+      queue.delete(takesSlot);
+      // Where many calls began at once, their deadlines fire one after the other: the first that leaves its slot must not start the next.
+      const hasTime = call.remaining() >= SHORTEST;
+      resolve(hasTime ? 'entered' : 'over');
+      return hasTime;
     };
-    queue.add(start);
+    queue.add(takesSlot);
     call.whenOver(() => {
-      queue.delete(start);
+      queue.delete(takesSlot);
       resolve('over');
     });
   });

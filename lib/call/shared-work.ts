@@ -1,13 +1,7 @@
-import type { Call } from './call.js';
+import type { Call, SharedWork } from './call.js';
 import type { Calls } from './calls.service.js';
 
-/** Work that several callers wait for, each for its own time, by {@link Call.race}. The work has at least the time of each of them. */
-export interface SharedWork<R> {
-  readonly call: Call;
-  readonly result: Promise<R>;
-}
-
-/** Starts work with so many ms of its own. No caller's end cancels it, and its failure is for those who wait. */
+/** Starts work with so many ms of its own. No caller's end cancels it, and its failure is for those who join it. */
 export function startShared<R>(calls: Calls, ms: number, work: (call: Call) => Promise<R>): SharedWork<R> {
   const call = calls.start(ms);
   const result = call.run(work);

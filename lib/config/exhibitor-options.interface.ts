@@ -145,8 +145,8 @@ interface CommonOptions<T> {
         /** Bytes of the replies that are kept. Default 67 108 864 (64 MiB). */
         maxBytes?: number | undefined;
         /**
-         * How much longer an answer is used while the service fails, in ms, a day at most. Default 0: not at all. A full queue or a short
-         * deadline of ours is no failure of the service.
+         * How much longer an answer is used while the service fails, in ms, a day at most. Default 0: not at all. A full queue of
+         * ours is no failure of the service; no reply within the deadline of the call is one.
          */
         staleIfError?: number | undefined;
       }

@@ -6,12 +6,12 @@ import type { ExhibitorSettings } from './exhibitor-settings.js';
 import type { TenantSource } from './tenant-options.interface.js';
 import { tenantSourceFails } from './problems/host-problems.js';
 import type { ProblemLog } from './problems/problem-log.service.js';
-import type { Call } from '../call/call.js';
+import type { Call, SharedWork } from '../call/call.js';
 import type { Calls } from '../call/calls.service.js';
 import type { Clock } from '../call/clock.js';
 import type { Rests } from '../call/rests.js';
 import { createCache, type ExpiringCache } from '../call/expiring-cache.js';
-import { joinable, startShared, type SharedWork } from '../call/shared-work.js';
+import { joinable, startShared } from '../call/shared-work.js';
 import { readTenant, unknownTenant, type ReadTenant } from './read-tenant.js';
 import { SourceReads, sourceTooLate } from './source-reads.js';
 import type { Tenant } from './tenant.js';
@@ -63,32 +63,35 @@ export class RunTimeTenants {
    *
    * @param ms time of the caller
    */
-  find(key: string, ms = this.settings.http.deadline): Tenant | Promise<Tenant> {
+  find(key: string, ms?: number): Tenant | Promise<Tenant> {
     const known = this.#known.get(key);
     if (known !== undefined && this.#mayServe(key, known)) {
       return known.tenant;
     }
     const refusal = this.#refused.get(key);
     if (refusal !== undefined) {
-      return Promise.reject(errorOf(key, refusal));
+      return Promise.reject(refusedBy(refusal, key));
     }
-    return this.#wait(key, known, ms);
+    return this.#wait(key, known, ms ?? known?.tenant.http.deadline ?? this.settings.http.deadline);
   }
 
-  /** Waits for the read under way, else for a new one. A caller that joins has its whole time, too. */
+  /** Waits for the read under way, else for a new one: for half of the time where last good options can serve for the other half. */
   async #wait(key: string, known: KnownTenant | undefined, ms: number): Promise<Tenant> {
-    const { deadline } = this.settings.http;
-    const running = joinable(this.#reads.get(key));
-    if (this.#isUsable(known)) {
-      // After half of the time its last good options serve: the rest is left for the call that waits.
-      return (running ?? this.#read(key, known, deadline / 2)).result;
-    }
-    const own = this.calls.start(ms);
+    const part = this.#isUsable(known) ? 0.5 : 1;
+    const own = this.calls.start(ms * part);
     try {
-      const { result, call } = running ?? this.#read(key, known, Math.max(ms, deadline));
-      return await own.run(() => own.race(result, call));
+      const least = this.settings.http.deadline * part;
+      return await own.run(() => own.join(joinable(this.#reads.get(key)) ?? this.#read(key, known, least)));
     } catch (error) {
-      throw own.isTimeUp ? sourceTooLate(key) : error;
+      if (!own.isTimeUp) {
+        throw error;
+      }
+      const late = sourceTooLate(key);
+      const lastGood = this.#known.peek(key) === known ? this.#afterFailure(key, known, late) : undefined;
+      if (lastGood === undefined) {
+        throw late;
+      }
+      return lastGood;
     }
   }
 
@@ -184,6 +187,6 @@ function refusalOf(error: unknown): Refusal | undefined {
   return error.code === 'unknown_tenant' ? [] : wrong;
 }
 
-function errorOf(key: string, refusal: Refusal): ExhibitorError {
+function refusedBy(refusal: Refusal, key: string): ExhibitorError {
   return refusal.length === 0 ? unknownTenant(key) : new ConfigurationError(refusal, untrustedText(key));
 }

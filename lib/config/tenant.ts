@@ -53,12 +53,12 @@ export class Tenant {
     Object.freeze(this);
   }
 
-  /** Token endpoint of the API client. Discovery never changes it. @internal */
-  get tokenUrl(): string {
-    return this.endpointUrl('token');
-  }
-
-  /** The endpoint of the options, else that of the service (service spec, endpoints 1, 4 and 5). @internal */
+  /**
+   * The endpoint of the options, else that of the service (service spec, endpoints 1, 4 and 5). That of tokens for the API client is
+   * always this one, whatever discovery says.
+   *
+   * @internal
+   */
   endpointUrl(name: EndpointName): string {
     return this.#settings.endpoints?.[name] ?? `${this.authUrl}/connect/${name.toLowerCase()}`;
   }

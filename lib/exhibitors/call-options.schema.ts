@@ -1,6 +1,7 @@
 /** Schemas of the options of calls: page, page size, prefetch, attempts. They are checked before anything is sent. */
 import * as v from 'valibot';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
+import { isRecord } from '../model/json-values.js';
 import { checkContactEmail, checkEventId } from '../model/path-parameters.js';
 import { whole } from '../config/value-schemas.js';
 import { LONGEST_TIMER } from '../call/clock.js';
@@ -72,7 +73,7 @@ export function withTenant<Options extends Pick<CallOptions, 'tenant'>>(
   given: Options | undefined,
   boundTo: string | undefined,
 ): Options | { tenant: string } | undefined {
-  if (boundTo === undefined) {
+  if (boundTo === undefined || !isRecord(given ?? {})) {
     return given;
   }
   if ((given?.tenant ?? boundTo) === boundTo) {

@@ -40,8 +40,10 @@ export class CallRunner {
     return call.run(async () => {
       const tenant = await awaited(found, call);
       if (known === undefined) {
+        // The tenant may have another deadline than the module: it counts from the start of the call on.
         const elapsed = ms - call.remaining();
         call.limit((deadline ?? tenant.http.deadline) - elapsed);
+        requireTime(call, tenant);
       }
       const result = await work(tenant, call);
       // A consumer that leaves from now on has nothing to end.
@@ -58,10 +60,14 @@ export class CallRunner {
 
 async function awaited(found: Tenant | Promise<Tenant>, call: Call): Promise<Tenant> {
   const tenant = found instanceof Promise ? await call.race(found) : found;
+  requireTime(call, tenant);
+  return tenant;
+}
+
+function requireTime(call: Call, tenant: Tenant): void {
   if (call.isOver) {
     throw call.failure({ tenant: tenant.key });
   }
-  return tenant;
 }
 
 /**

@@ -134,7 +134,10 @@ export function parseRecords<T>(
   schema: StandardSchemaV1 | undefined,
   origin: RecordsOrigin,
 ): T[] | Promise<T[]> {
-  refuseEmpty(rows, origin);
+  const empty = rows.findIndex(isEmptyObject);
+  if (empty !== -1) {
+    throw malformed(problemAt('is an empty object', [empty], origin), origin);
+  }
   if (schema === undefined) {
     return plainRecords(rows, origin) as T[];
   }
@@ -157,18 +160,11 @@ function plainRecords(rows: readonly unknown[], origin: RecordsOrigin): readonly
   return rows;
 }
 
-/** @throws {ExhibitorError} `malformed_response` where one of the records says nothing */
-export function refuseEmpty(records: readonly unknown[], origin: RecordsOrigin): void {
-  const empty = records.findIndex(isEmptyObject);
-  if (empty !== -1) {
-    throw malformed(problemAt('is an empty object', [empty], origin), origin);
-  }
-}
-
 function validate(schema: StandardSchemaV1, row: unknown, index: number, origin: RecordsOrigin): unknown {
   const accept = (result: StandardSchemaV1.Result<unknown>): unknown => {
     if (!result.issues) {
-      if ((result.value ?? undefined) === undefined) {
+      // A schema may drop each member.
+      if ((result.value ?? undefined) === undefined || isEmptyObject(result.value)) {
         throw malformed(problemAt('is made nothing by exhibitorSchema', [index], origin), origin);
       }
       return result.value;

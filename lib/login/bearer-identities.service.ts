@@ -10,9 +10,9 @@ import { UserInfo } from '../oidc/user-info.service.js';
 import { ProblemLog } from '../config/problems/problem-log.service.js';
 import type { StateKey, Tenant } from '../config/tenant.js';
 import { Clock } from '../call/clock.js';
-import type { Call } from '../call/call.js';
+import type { Call, SharedWork } from '../call/call.js';
 import { Calls } from '../call/calls.service.js';
-import { joinable, startShared, type SharedWork } from '../call/shared-work.js';
+import { joinable, startShared } from '../call/shared-work.js';
 import { createCache, type ExpiringCache } from '../call/expiring-cache.js';
 import { authorizedIdentity, NOT_AUTHORIZED } from './identity.js';
 
@@ -56,8 +56,7 @@ export class BearerIdentities {
     const key = `${tenant.stateKey.id}:${digestOf(token)}`;
     const wait = (caller: Call): Promise<Answer> => {
       const running = this.#pending.get(tenant.stateKey)?.get(key);
-      const { result, call } = joinable(running) ?? this.#start(tenant, token, key);
-      return caller.race(result, call);
+      return caller.join(joinable(running) ?? this.#start(tenant, token, key));
     };
     const answer = this.#answers.get(key) ?? (await this.calls.start(tenant.http.deadline).run(wait));
     if (answer === 'refused') {

@@ -2,11 +2,11 @@ import { errorOf, failureOf } from '../errors/failure.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import type { Tenant } from '../config/tenant.js';
 import type { Clock } from '../call/clock.js';
-import type { Call } from '../call/call.js';
+import type { Call, SharedWork } from '../call/call.js';
 import type { Calls } from '../call/calls.service.js';
 import { createCache, type ExpiringCache } from '../call/expiring-cache.js';
 import type { Rests, Subject } from '../call/rests.js';
-import { joinable, startShared, type SharedWork } from '../call/shared-work.js';
+import { joinable, startShared } from '../call/shared-work.js';
 
 /** For how long a fetched document is used, and the last good one while it cannot be fetched, in ms. */
 const FRESH = 600_000;
@@ -70,13 +70,13 @@ export class PublishedDocuments<T> {
     if (rest?.failure !== undefined) {
       throw errorOf(rest.failure, { tenant: tenant.key, attempts: 0 });
     }
-    const { call, result } = running ?? this.#start(document, fetch, rejected !== undefined);
+    const work = running ?? this.#start(document, fetch, rejected !== undefined);
     if (good !== undefined) {
       // Half of the time is left for the caller: then the last good one serves.
       const half = caller.part(caller.remaining() / 2);
-      return half.run(() => half.race(result, call)).catch(() => good.value);
+      return half.run(() => half.join(work)).catch(() => good.value);
     }
-    return caller.race(result, call).catch((error: unknown) => {
+    return caller.join(work).catch((error: unknown) => {
       throw ofTenant(tenant, error);
     });
   }

@@ -40,6 +40,8 @@ interface WriteOptions {
  */
 @Injectable()
 export class SharedValues implements BeforeApplicationShutdown {
+  /** True where the host configured a store. */
+  readonly enabled: boolean;
   readonly #store: SharedStore | undefined;
   /**
    * The secret that names are made with: the order of `secrets`, which differs during a rotation, does not count. A process that lacks one
@@ -59,13 +61,9 @@ export class SharedValues implements BeforeApplicationShutdown {
     @Inject(ProblemLog) private readonly log: ProblemLog,
   ) {
     this.#store = settings.store;
+    this.enabled = settings.store !== undefined;
     this.#naming = settings.secrets.toSorted()[0] ?? '';
     this.#waiting = createCache(clock, { max: MAX_WAITING });
-  }
-
-  /** True where the host configured a store. */
-  get enabled(): boolean {
-    return this.#store !== undefined;
   }
 
   /** Names what is secret. By a mere digest, whoever lists the keys of the store could try guesses. */

@@ -124,8 +124,8 @@ const API_SECRET: SecretOption = { name: 'clientSecret', code: 'token_unavailabl
  * @throws {ExhibitorError} `token_unavailable` where the secret function fails; `deadline_exceeded`
  */
 export function readApiClient(tenant: Tenant, call: Call, log: ProblemLog): Promise<OAuthClient> {
-  const { settings, tokenUrl } = tenant;
-  const { clientId: id, clientSecret, clientAuth: auth } = settings;
+  const { clientId: id, clientSecret, clientAuth: auth } = tenant.settings;
+  const tokenUrl = tenant.endpointUrl('token');
   // The API client knows no issuer: only a login has one.
   const client = { id, auth, tokenUrl, audience: tokenUrl };
   return withSecret(client, clientSecret, API_SECRET, tenant, call, log);

@@ -1,5 +1,5 @@
 import { AFTER_FAILED_TOKEN, LONGEST_RESTS, type Rests, type Subject } from '../call/rests.js';
-import type { SharedWork } from '../call/shared-work.js';
+import type { SharedWork } from '../call/call.js';
 import type { StateKey } from '../config/tenant.js';
 import type { Failure } from '../errors/failure.js';
 import { clientPause } from '../http/limits/pauses.js';

@@ -6,10 +6,10 @@ import { SharedValues } from '../store/shared-values.service.js';
 import { TenantRegistry } from '../config/tenant-registry.service.js';
 import type { StateKey, Tenant } from '../config/tenant.js';
 import { Clock, LONGEST_TIMER } from '../call/clock.js';
-import type { Call } from '../call/call.js';
+import type { Call, SharedWork } from '../call/call.js';
 import { Calls } from '../call/calls.service.js';
 import { Rests } from '../call/rests.js';
-import { joinable, startShared, type SharedWork } from '../call/shared-work.js';
+import { joinable, startShared } from '../call/shared-work.js';
 import { TokenEndpoint } from './token-endpoint.service.js';
 import type { AccessToken, TimedToken } from './token-lifetime.js';
 import type { GetTokenOptions, InvalidateOptions } from './token-options.interface.js';
@@ -125,10 +125,7 @@ export class TokenService {
     if (held !== undefined) {
       return held.toAccessToken();
     }
-    const left = Math.max(1, Math.ceil(ms));
-    return this.calls
-      .start(left, signal)
-      .run(async (call) => (await this.#wait(tenant, call)).toAccessToken());
+    return this.calls.start(ms, signal).run(async (call) => (await this.#wait(tenant, call)).toAccessToken());
   }
 
   /** The token that is held and has not expired. In its early window it is renewed in the background. */
@@ -163,8 +160,7 @@ export class TokenService {
       const joined = joinable(state.renewal);
       // What is published where this call itself starts the renewal and no other process had the token.
       const outcome = state.refused === undefined ? 'fetched' : 'forced';
-      const { result, call: own } = joined ?? this.#renew(tenant, state, call.remaining());
-      const token = await call.race(result, own);
+      const token = await call.join(joined ?? this.#renew(tenant, state, call.remaining()));
       publishOutcome(tenant, joined !== undefined || token.isShared ? 'shared' : outcome);
       return token;
     } catch (error) {

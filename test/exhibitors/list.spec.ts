@@ -59,6 +59,8 @@ describe('list', () => {
     await firstValueFrom(initech.list('regional-2026'));
     const other = firstValueFrom(initech.list('regional-2026', { tenant: 'acme' }));
     await expect(other).rejects.toMatchObject({ code: 'invalid_argument' });
+    const text = firstValueFrom(initech.list('regional-2026', 'page=2' as ListOptions));
+    await expect(text).rejects.toMatchObject({ code: 'invalid_argument' });
     expect(lists().map(({ headerTenantKey }) => headerTenantKey)).toEqual(['initech']);
   });
 
@@ -193,6 +195,12 @@ describe('exhibitorSchema', () => {
     await expect(listOf([{ id: 'a' }, { bad: 1 }], later)).rejects.toMatchObject(refused);
     const never = listOf([{ id: 'a' }], () => new Promise(() => {}), { deadline: 300 });
     await expect(never).rejects.toMatchObject({ code: 'deadline_exceeded' });
+  });
+
+  it('that keeps nothing of a record refuses it', async () => {
+    const schema = z.object({ a: z.string().optional() })['~standard'].validate;
+    const refused = malformed('data.1 is made nothing by exhibitorSchema');
+    await expect(listOf([{ a: 'x' }, { b: 1 }], schema)).rejects.toMatchObject(refused);
   });
 
   const byName = z.object({ a: z.object({ b: z.number() }) })['~standard'].validate;

@@ -95,6 +95,15 @@ describe('the cache of lookups', () => {
     expect([new Set(all).size, lookups().length]).toEqual([1, 1]);
   });
 
+  it('shares the attempts of one call, where the service does not answer', async () => {
+    const limits = { attempts: 2, attemptTimeout: 100, deadline: 2_000 };
+    const { exhibitors, service } = against(() => undefined, limits);
+    const calls = Array.from({ length: 5 }, () => firstValueFrom(exhibitors.lookup(EVENT, SAM)));
+    const failures = await Promise.all(calls.map((call) => call.catch(({ code }) => code)));
+    expect(failures).toEqual(Array(5).fill('service_unavailable'));
+    expect(service.urls).toHaveLength(2);
+  });
+
   it.each<[string, renew: () => Promise<unknown>]>([
     ['a fresh one', () => find(SAM, { fresh: true })],
     ['an invalidation', () => host.exhibitors.invalidateLookups({ tenant: 'acme' })],
@@ -450,18 +459,8 @@ describe('a reply to lookup', () => {
   it.each<[string, unknown, OtherOptions, message: string]>([
     ['that exhibitorSchema refuses', { Message: 'no' }, { exhibitorSchema: named }, '0.name does not fit'],
     ['though it has an id', { id: 1, Message: 'no' }, { exhibitorSchema: named }, 'its members: id, Message'],
-    [
-      'of which it keeps nothing',
-      { error: 'server_error' },
-      { exhibitorSchema: optional },
-      '0 is an empty object',
-    ],
-    [
-      'of a list, of which it keeps nothing',
-      [{ error: 'x' }],
-      { exhibitorSchema: optional },
-      '0 is an empty object',
-    ],
+    ['of which it keeps nothing', { error: 'server_error' }, { exhibitorSchema: optional }, 'made nothing'],
+    ['of a list, of which it keeps nothing', [{ error: 'x' }], { exhibitorSchema: optional }, 'made nothing'],
     ['of which it makes nothing', { Message: 'no' }, { exhibitorSchema: voided }, 'made nothing'],
     ['of a list, of which it makes nothing', [{ id: 1 }], { exhibitorSchema: voided }, 'made nothing'],
     ['that it fills', [{}], { exhibitorSchema: filled }, '0 is an empty object'],

@@ -246,7 +246,7 @@ describe('a connection that this machine does not make', () => {
     await expect((await tokensAt(NOBODY, http)).getToken()).rejects.toMatchObject({
       code: 'token_unavailable',
     });
-    const line = /^tenants\.\*: no connection to .*: EADDRNOTAVAIL, a limit of this process or machine/;
+    const line = /^tenant: no connection to .*: EADDRNOTAVAIL, a limit of this process or machine/;
     expect(lines.all).toEqual([expect.stringMatching(line)]);
   });
 
@@ -271,8 +271,7 @@ describe('a connection that this machine does not make', () => {
           await expect(tokens.getToken()).rejects.toMatchObject({ code: 'token_unavailable' });
         }
       });
-      const line =
-        /^tenants\.\*: no connection to http.*: EMFILE, a limit of this process or machine: open files/;
+      const line = /^tenant: no connection to http.*: EMFILE, a limit of this process or machine: open files/;
       expect(lines.all).toEqual([expect.stringMatching(line)]);
       // After a failed token request there is none for a second.
       const token = () => tokens.getToken().catch(() => undefined);

@@ -314,6 +314,16 @@ describe('the limits of a tenant', () => {
       clearInterval(timer);
     });
 
+    it('give no place to a call that ends at the same time as the one that leaves it', async () => {
+      start(4);
+      const calls = Array.from({ length: 60 }, () =>
+        sender.send({ url: `${server.url}/hold` }, { tenant: 'ill', deadline: 500 }),
+      );
+      const failures = await Promise.all(calls.map((call) => call.catch(({ code }) => code)));
+      expect(failures).toEqual(Array(60).fill('deadline_exceeded'));
+      expect(server.requests).toHaveLength(4);
+    });
+
     it('free the place of a caller that aborts, or whose deadline is over', async () => {
       start(1);
       const first = hold();

@@ -70,7 +70,7 @@ export class ProblemLog implements OnApplicationShutdown {
       return;
     }
     const { cause, options, isUnverified, isWarning } = problem;
-    const path = tenant === undefined ? 'tenants.*' : this.#pathOf(tenant.key);
+    const path = this.#pathOf(tenant?.key ?? '*');
     const paths = options.map((option) => `${path}.${option}`);
     const line = `${paths.length === 0 ? path : paths.join(', ')}: ${lineOf(problem)}`;
     const ofTenant = `${tenant?.stateKey.id} ${cause}`;

@@ -46,7 +46,7 @@ export async function metadata(diagnosis: Diagnosis): Promise<string> {
   agree('the provider is the issuer', published, issuer);
   // What comes from a wrong authUrl says nothing of the issuer.
   const isAuthUrlWrong = findings.some(({ option }) => option?.split(', ').includes('authUrl'));
-  const isConfirmed = iss === issuer || tokenUrl === tenant.tokenUrl;
+  const isConfirmed = iss === issuer || tokenUrl === tenant.endpointUrl('token');
   if (!isAuthUrlWrong && !isConfirmed) {
     agree('the provider is the issuer', published ?? ofAuthUrl['issuer'], issuer);
     agree('the access token of the API is from the issuer', iss, issuer);

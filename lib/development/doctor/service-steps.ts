@@ -67,7 +67,7 @@ export async function apiClient(diagnosis: Diagnosis, call: Call): Promise<strin
   const { accessToken } = await context.get(TokenService).tokenFor(tenant, call);
   diagnosis.accessToken = accessToken;
   proved.add('endpoints.token');
-  return `${shownUrl(tenant.tokenUrl)} accepts the API client`;
+  return `${shownUrl(tenant.endpointUrl('token'))} accepts the API client`;
 }
 
 export async function access(diagnosis: Diagnosis, call: Call): Promise<string> {

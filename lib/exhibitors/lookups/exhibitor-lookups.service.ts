@@ -5,10 +5,10 @@ import { isExhibitorError } from '../../errors/is-exhibitor-error.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../../config/check-options.js';
 import { ProblemLog } from '../../config/problems/problem-log.service.js';
 import { Clock } from '../../call/clock.js';
-import type { Call } from '../../call/call.js';
+import type { Call, SharedWork } from '../../call/call.js';
 import { Calls } from '../../call/calls.service.js';
 import { Rests } from '../../call/rests.js';
-import { joinable, startShared, type SharedWork } from '../../call/shared-work.js';
+import { joinable, startShared } from '../../call/shared-work.js';
 import { createCache, type ExpiringCache } from '../../call/expiring-cache.js';
 import type { LookupFilter } from '../call-options.interface.js';
 import { exhibitorIdOf, type ExhibitorIdOf } from '../exhibitor-id.js';
@@ -47,7 +47,7 @@ export class ExhibitorLookups {
   readonly idOf: ExhibitorIdOf;
 
   constructor(
-    @Inject(RestClient) rest: RestClient,
+    @Inject(RestClient) client: RestClient,
     @Inject(Calls) private readonly calls: Calls,
     @Inject(Clock) private readonly clock: Clock,
     @Inject(Rests) private readonly rests: Rests,
@@ -60,7 +60,7 @@ export class ExhibitorLookups {
       this.#cache = createCache(clock, { max, maxSize: maxBytes });
     }
     const idOf = exhibitorIdOf(settings);
-    this.#endpoint = new LookupEndpoint(rest, settings.exhibitorSchema, idOf, log);
+    this.#endpoint = new LookupEndpoint(client, settings.exhibitorSchema, idOf, log);
     // The endpoint has the function as it is: one object of a reply that it cannot read has no id, which is no fault of the host.
     this.idOf = (record) => {
       try {
@@ -94,19 +94,19 @@ export class ExhibitorLookups {
       return resting.records;
     }
     const joined = joinable(this.#running.get(key));
-    const { result, call } = joined ?? this.#start(subject, caller);
+    const work = joined ?? this.#start(subject, caller);
     // A request that has no reply after so many ms is a failure of the service.
     const patience = Math.min(subject.tenant.http.attemptTimeout, caller.remaining());
     try {
-      const found = await caller.race(result, call);
+      const found = await caller.join(work);
       report(subject, 'miss');
       return found;
     } catch (error) {
-      // A lookup that began before this call ran out of time without a reply. This call has time for another one.
-      if (joined !== undefined && call.isSilent && !caller.isOver) {
+      // The lookup has used up the time that it began with. This call has joined it later, and has time for another one.
+      if (joined?.call.isOverdue === true && !caller.isOver) {
         return this.find(subject, caller);
       }
-      const old = isOutage(error, call, patience) ? this.#cache?.get(key) : undefined;
+      const old = isOutage(error, work.call, patience) ? this.#cache?.get(key) : undefined;
       report(subject, old === undefined ? 'miss' : 'stale');
       if (old === undefined) {
         throw error;
@@ -119,8 +119,7 @@ export class ExhibitorLookups {
   /** The records of a new request: one that is under way may be older than this call. */
   async findFresh(subject: LookupSubject, caller: Call): Promise<readonly unknown[]> {
     report(subject, 'miss');
-    const { result, call } = this.#start(subject, caller);
-    return caller.race(result, call);
+    return caller.join(this.#start(subject, caller));
   }
 
   /** Removes cached answers. Lookups under way answer their callers, and are not cached. */

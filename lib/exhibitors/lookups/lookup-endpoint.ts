@@ -5,7 +5,7 @@ import type { ProblemLog } from '../../config/problems/problem-log.service.js';
 import type { Tenant } from '../../config/tenant.js';
 import type { Call } from '../../call/call.js';
 import type { ExhibitorIdOf } from '../exhibitor-id.js';
-import { membersOf, parseLookup, parseRecords, refuseEmpty } from '../parse-replies.js';
+import { membersOf, parseLookup, parseRecords } from '../parse-replies.js';
 import type { RestClient } from '../rest-client.service.js';
 import { isPartOfLookup, readLookupPages } from './lookup-pages.js';
 
@@ -50,8 +50,6 @@ export class LookupEndpoint {
     const origin = { tenant, log: this.log, path: '', note: isOne ? membersOf(body) : undefined };
     const parsed = parseRecords(rows, this.schema, origin);
     const records = parsed instanceof Promise ? await call.race(parsed) : parsed;
-    // A schema may drop each member.
-    refuseEmpty(records, origin);
     freezeJson(records);
     return { records, bytes };
   }

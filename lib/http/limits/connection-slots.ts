@@ -1,6 +1,6 @@
 import type { Clock } from '../../call/clock.js';
 import type { Call } from '../../call/call.js';
-import { queued } from '../../call/semaphore.js';
+import { queued, type Queue } from '../../call/semaphore.js';
 
 /** For how long an origin counts as shared after a second tenant used it, in ms. */
 const SHARED_FOR = 60_000;
@@ -27,7 +27,7 @@ export class ConnectionSlots {
   /** Connections of each tenant that has one. */
   readonly #held = new Map<string | undefined, number>();
   /** Waiting requests. The first user that may have a slot is the next; then it is the last. */
-  readonly #queues = new Map<ConnectionUser, Set<() => void>>();
+  readonly #queues = new Map<ConnectionUser, Queue>();
   #lastTenant: string | undefined;
   #sharedUntil = 0;
 
@@ -50,7 +50,7 @@ export class ConnectionSlots {
     return this.#wait(user, waiting ?? new Set(), call);
   }
 
-  async #wait(user: ConnectionUser, queue: Set<() => void>, call: Call): Promise<'entered' | 'over'> {
+  async #wait(user: ConnectionUser, queue: Queue, call: Call): Promise<'entered' | 'over'> {
     this.#queues.set(user, queue);
     const entry = await queued(queue, call);
     if (queue.size === 0 && this.#queues.get(user) === queue) {
@@ -80,15 +80,14 @@ export class ConnectionSlots {
       if (this.#active >= this.slots) {
         return;
       }
-      const [start] = queue;
+      const [takesSlot] = queue;
       if (this.#isFreeFor(user)) {
         this.#queues.delete(user);
         if (queue.size > 1) {
           this.#queues.set(user, queue);
         }
-        if (start !== undefined) {
+        if (takesSlot?.() === true) {
           this.#take(user);
-          start();
         }
       }
     }
