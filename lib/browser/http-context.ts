@@ -14,7 +14,7 @@ export interface ReplyCookie {
   value: string;
   /** `Set-Cookie`. */
   header: string;
-  /** The cookie that the browser has, with a later end: any other cookie of its name replaces it, and a 304 does not bring it. */
+  /** True where the reply only extends a cookie that the browser has. Any other cookie of its name wins, and a 304 does not bring it. */
   isRenewed?: boolean | undefined;
 }
 

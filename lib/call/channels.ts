@@ -40,7 +40,7 @@ export interface LoginMessage {
 }
 
 /**
- * Message of `nestjs-exhibitor:store`: one per value that is looked for in the shared store (`hit`, `miss`), per token that another
+ * Message of `nestjs-exhibitor:store`: one per token or ended login that is looked for in the shared store (`hit`, `miss`), per token that another
  * process requested meanwhile (`waited`), and per operation that failed or was left out while the store rests (`failed`).
  */
 export interface StoreMessage {

@@ -29,7 +29,7 @@ export const LONGEST_RESTS = {
   store: 5_000,
 } as const;
 
-/** How long two of them are after a token request that was not refused for good, in ms. */
+/** Two of them after a token request that failed, but was not refused for good, in ms. */
 export const AFTER_FAILED_TOKEN = { refusal: 1_000, renewal: 5_000 } as const;
 
 /** What a rest is of: its kind, and what tells it from others of this kind. */

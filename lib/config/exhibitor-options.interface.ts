@@ -184,7 +184,8 @@ interface CommonOptions<T> {
   exhibitorSchema?: StandardSchemaV1<unknown, T> | undefined;
   /**
    * Id of an exhibitor, by which users select it: text, or a safe integer. Anything else is no id, also a number from 2⁵³: it was
-   * rounded when the reply was read. Return a member as it is: any text is an id, also what `String()` makes of `undefined`. Default:
+   * rounded when the reply was read, blank text, and text of over 256 bytes. Return a member itself, not `String(member)`: the text
+   * `'undefined'` would be an id. Default:
    * `exhibitor.id`, else `exhibitor.exhibitorId`.
    */
   exhibitorId?: ((exhibitor: T) => string | number | undefined) | undefined;

@@ -27,7 +27,7 @@ export function requireOneCopy(): void {
   }
 }
 
-/** That Nest of the application and the one that this package imports are two. */
+/** The error where the application and this package load different copies of Nest. */
 export function secondNest(): Error {
   const name = '@nestjs/common';
   const own = whereIs(name) ?? 'a place of its own';

@@ -81,7 +81,7 @@ export class RunTimeTenants {
     const own = this.calls.start(ms * part);
     try {
       const least = this.settings.http.deadline * part;
-      return await own.run(() => own.join(joinable(this.#reads.get(key)) ?? this.#read(key, known, least)));
+      return await own.run(() => own.join(joinable(this.#reads.get(key)) ?? this.#begin(key, known, least)));
     } catch (error) {
       if (!own.isTimeUp) {
         throw error;
@@ -115,7 +115,7 @@ export class RunTimeTenants {
     this.rests.end(['source', key]);
   }
 
-  #read(key: string, before: KnownTenant | undefined, ms: number): SharedWork<Tenant> {
+  #begin(key: string, before: KnownTenant | undefined, ms: number): SharedWork<Tenant> {
     const isCurrent = (): boolean => this.#reads.get(key) === read;
     const read = startShared(this.calls, ms, (call) => this.#ask(key, before, call, isCurrent));
     this.#reads.set(key, read);
@@ -129,9 +129,9 @@ export class RunTimeTenants {
     isCurrent: () => boolean,
   ): Promise<Tenant> {
     const { tenantCache } = this.settings;
-    const read = (): Promise<unknown> => this.#source.find(key, before !== undefined, call);
+    const answer = (): Promise<unknown> => this.#source.find(key, before !== undefined, call);
     try {
-      const found = await readTenant(read, key, this.settings, before);
+      const found = await readTenant(answer, key, this.settings, before);
       if (isCurrent()) {
         const freshUntil = this.clock.now() + tenantCache.ttl;
         this.#known.set(key, { ...found, freshUntil, usableUntil: freshUntil + tenantCache.staleIfError });

@@ -114,7 +114,7 @@ export interface ProviderOptions {
    */
   keepClaims?: string[] | undefined;
   /**
-   * Final authorization check of a verified login, and of each new bearer token: `false` refuses it (`not_authorized`). May be
+   * Final authorization check of a verified login, and of each new bearer token: only `true` admits, else `not_authorized`. May be
    * async. It gets all claims, also those that `keepClaims` does not keep. The answer to a token is kept until the token ends, for
    * 5 minutes at most.
    */
@@ -169,7 +169,8 @@ export interface LoginOptions extends ProviderOptions {
   /** Client authentication at the token endpoint. Default `post`. */
   clientAuth?: ClientAuth | undefined;
   /**
-   * A logout also ends the session at the provider, by `{authUrl}/connect/endsession` or `endpoints.endSession`. Without it, the
+   * A logout also ends the session at the provider, at `endpoints.endSession`, with `discovery` at the address of the metadata, else
+   * at `{authUrl}/connect/endsession`. Without it, the
    * next login is silently that of the same user. Default false.
    */
   endSession?: boolean | undefined;
@@ -201,7 +202,7 @@ export interface HttpOptions {
    * reply is not counted. After a 401 the request is sent with another token and counts anew.
    */
   attempts?: number | undefined;
-  /** Largest accepted reply in bytes, decompressed. Default 2 MiB; token, userinfo and key replies 256 KiB at most. */
+  /** Largest accepted reply in bytes, decompressed. Default 2 MiB; other replies than of lists and lookups 256 KiB at most. */
   maxResponseBytes?: number | undefined;
   /**
    * Concurrent requests per tenant, origin and purpose (token, list, lookup, code of a login, userinfo). Default 64. Further requests

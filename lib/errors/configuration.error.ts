@@ -10,7 +10,8 @@ export interface ConfigurationProblem {
 }
 
 /**
- * The options are wrong (`configuration_invalid`). Reports all problems together, each with its option path. It has no stack: where
+ * The options are wrong (`configuration_invalid`). Reports all wrong values together, each with its option path; where there are none, all
+ * rules between options that are broken. It has no stack: where
  * Nest created the module says nothing about an option.
  */
 export class ConfigurationError extends ExhibitorError {

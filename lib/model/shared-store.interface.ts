@@ -1,6 +1,6 @@
 /**
  * Stores what the processes of a host share. Access tokens are sealed with `secrets` before they are stored; used login states and
- * logouts are a key alone, whose value says nothing.
+ * logouts are not: their key is a digest, their value `1`, or the time of the end.
  */
 export interface SharedStore {
   /** The value, or `undefined` when absent or expired. */

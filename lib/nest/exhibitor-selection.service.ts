@@ -32,7 +32,7 @@ export class ExhibitorSelection<T = Exhibitor> {
    * Selects one of the user's own exhibitors. Needs {@link ExhibitorGuard} on the route.
    *
    * @throws {ExhibitorError} `invalid_argument` where the id is not one of the user's own or too long for a cookie, for a user with a
-   * bearer token, and where a page of another site caused the request; `unauthenticated` and `event_required` on a public route
+   * bearer token, and where a page of another origin caused the request; `unauthenticated` and `event_required` on a public route
    */
   async select(context: ExecutionContext | RequestPairLike, exhibitorId: string): Promise<T> {
     const { http, who, eventId, exhibitors } = this.#changed(context);

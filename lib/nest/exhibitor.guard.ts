@@ -16,8 +16,8 @@ import { DECIDE, SERVICES } from './route-guard.js';
 
 /**
  * Finds the exhibitors of the user for the event of the request, and sets `request.exhibitors` and
- * `request.exhibitorContext`. 401 no identity, 400 no event or an invalid one, 403 no exhibitor, 404 unknown tenant, 502/503/504 the
- * service failed.
+ * `request.exhibitorContext`. 401 no identity, 400 no event or an invalid one, 403 no exhibitor, 404 unknown tenant, 409 several
+ * exhibitors and none selected, 502/503/504 the service failed.
  *
  * @example
  * @Get('events/:eventId/mine') @UseGuards(ExhibitorGuard)

@@ -27,7 +27,7 @@ export interface PageView {
   title: string;
   /** A sentence below the heading, likewise. */
   text: string;
-  /** Starts a login for the event and the page that this is about; without the page where its address has a wrong value (400). */
+  /** Starts a login for this event, and leads back to this page; after a 400 it does not lead back. */
   loginUrl?: string;
   /** The same, and the provider asks who logs in. Offer it first. */
   accountUrl?: string;
@@ -132,7 +132,7 @@ const BY_STATUS: Readonly<Record<number, Words>> = {
   504: DOWN,
 };
 
-/** Reasons that another account may not have. */
+/** Refusals that may not apply to another account. */
 const OF_ACCOUNT: readonly string[] = [
   'no_exhibitor',
   'denied',

@@ -93,7 +93,8 @@ export abstract class RouteGuard implements CanActivate {
 
   /**
    * Key of the tenant: that of `resolveTenant`, else of the only tenant; `undefined` leaves it to the identity, and fails with
-   * `tenant_required` where a login starts. The callback and the logout of a user take theirs from the cookies.
+   * `tenant_required` where a login starts. The callback takes its tenant from the `state`, a logout from the cookies or
+   * the session of the host.
    */
   protected getTenant(http: HttpContext): string | undefined | Promise<string | undefined> {
     return this.#services.resolvers.resolveTenant === undefined

@@ -61,12 +61,12 @@ export class RouteReplies {
     setLoginHeaders(http);
     const { query } = pair.request;
     const refused = refusedFor(textOf(query['code']), textOf(query['reason']));
-    // A redirect shows that somebody is logged in. It is not for a script, which may be of another origin,
+    // A redirect shows that somebody is logged in. A script may be of another origin, so it gets none.
     if (!this.services.pages.isFor(http)) {
       return http.reply(refused.status, bodyFor(refused));
     }
     const login = await this.services.login.started.open(textOf(query['login']) ?? '');
-    // nor for a frame, which a page of a neighbour host may have.
+    // Neither does a frame, which a page of a neighbour host may have.
     const mayLead = this.services.pages.mayLead(http);
     if (login !== undefined && mayLead && (await this.#hasLoggedInSince(http, login))) {
       // So that a page which refuses this identity does not lead here again and again.

@@ -70,8 +70,8 @@ export class TokenValidator {
    * The claims of a valid token. An ID token must fit the option `login.maxAge` too.
    *
    * @throws {ExhibitorError} `login_failed` with the reason of the refusal; `unknown_tenant`, `tenant_required`;
-   * `configuration_invalid` where the tenant has no login or no `audience.accessToken`; `service_unavailable` or
-   * `deadline_exceeded` where the keys cannot be fetched
+   * `configuration_invalid` where the tenant has no login or no `audience.accessToken`; `service_unavailable`,
+   * `rate_limited` or `deadline_exceeded` where the keys cannot be fetched
    */
   async validate(token: string, options: ValidateOptions): Promise<JWTPayload> {
     const tenant = await this.tenants.resolve(options.tenant);

@@ -81,7 +81,7 @@ export class TokenSource {
     const { tenant, state, call } = need;
     const secretText = secretTextOf(client);
     const secret = digestOf(secretText);
-    const refusal = state.refusal(secret);
+    const refusal = state.recentFailure(secret);
     const name = this.values.enabled
       ? this.values.secretName(clientText(tenant, client, secretText))
       : undefined;

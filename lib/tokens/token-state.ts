@@ -12,6 +12,9 @@ import type { TimedToken } from './token-lifetime.js';
 export type Refused =
   { readonly by: 'service'; readonly token: string; readonly at: number } | { readonly by: 'host' };
 
+/** A token that is younger, in ms, is not renewed because of a 401. */
+const TOO_YOUNG = 10_000;
+
 let lastId = 0;
 
 /**
@@ -43,14 +46,14 @@ export class TokenState {
   }
 
   /**
-   * Whether the held token is renewed because the service refused it: once in 10 s, since a user may name an event that it always
-   * refuses. If so, that time begins.
+   * Takes the one renewal in 10 s that there may be because the service refused the held token: a user may name an event that it always
+   * refuses. False where it was taken, or the token is too young.
    *
-   * @param age of the token in ms: after a 401, one that is younger than 10 s is not renewed. After a 403 its age does not count
+   * @param age of the token in ms, after a 401. After a 403 its age does not count
    */
-  mayReplace(age = Number.POSITIVE_INFINITY): boolean {
+  claimReplacement(age = Number.POSITIVE_INFINITY): boolean {
     const rejections: Subject = ['rejection', this.tenant.id];
-    if (age < LONGEST_RESTS.rejection || this.rests.left(rejections) > 0) {
+    if (age < TOO_YOUNG || this.rests.left(rejections) > 0) {
       return false;
     }
     this.rests.begin(rejections);
@@ -62,7 +65,7 @@ export class TokenState {
    *
    * @param secret its digest
    */
-  refusal(secret: string): Failure | undefined {
+  recentFailure(secret: string): Failure | undefined {
     return this.rests.find(this.#requests(secret))?.failure;
   }
 

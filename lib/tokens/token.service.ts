@@ -84,7 +84,7 @@ export class TokenService {
 
   /**
    * The token with which a request is sent once more, after the service answered 401 to it with this one. `undefined` where there is
-   * no other token, and none may be requested because of that. Others go on with the one that is held until another has come.
+   * no other token, and no 401 may cause a token request now. Others go on with the one that is held until another has come.
    *
    * @param sentAt {@link Clock.now} when the request was sent
    * @internal
@@ -100,7 +100,7 @@ export class TokenService {
       return this.tokenFor(tenant, call);
     }
     if (joinable(state.renewal) === undefined) {
-      if (!state.mayReplace(this.clock.now() - refused.requestedAt)) {
+      if (!state.claimReplacement(this.clock.now() - refused.requestedAt)) {
         return undefined;
       }
       state.refused = { by: 'service', token: refused.accessToken, at: sentAt };
@@ -113,7 +113,7 @@ export class TokenService {
     const state = this.#stateOf(tenant);
     const isHeld =
       state.token?.accessToken === forbidden.accessToken && joinable(state.renewal) === undefined;
-    if (isHeld && state.mayReplace()) {
+    if (isHeld && state.claimReplacement()) {
       state.refused = { by: 'service', token: forbidden.accessToken, at: sentAt };
       this.#renewBehind(tenant, state);
     }

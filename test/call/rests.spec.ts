@@ -77,7 +77,7 @@ describe('whatever happens, in whatever order', () => {
       fc.nat(20_000).map(
         (age) =>
           ({ stateOf }: House, of: number) =>
-            void stateOf(of).mayReplace(age),
+            void stateOf(of).claimReplacement(age),
       ),
     ),
   });
@@ -133,10 +133,10 @@ describe('whatever happens, in whatever order', () => {
         }
         expect(all(2).map((request) => turn(request, 0).go)).toEqual(all(2).map(() => 'send'));
         const state = stateOf(2);
-        expect(['a', 'b', 'c'].map((secret) => state.refusal(secret))).toEqual(
+        expect(['a', 'b', 'c'].map((secret) => state.recentFailure(secret))).toEqual(
           [1, 2, 3].map(() => undefined),
         );
-        expect([state.mayRenewEarly, rests.left(['source', 'acme']), state.mayReplace()]).toEqual([
+        expect([state.mayRenewEarly, rests.left(['source', 'acme']), state.claimReplacement()]).toEqual([
           true,
           0,
           true,

@@ -25,12 +25,16 @@ describe('a token request that failed', () => {
     const { clock, stateOf, state } = start();
     state.requestFailed(ORIGIN, 's', failure, isPermanent);
     clock.time = ms - 1;
-    expect(state.refusal('s')).toBe(failure);
+    expect(state.recentFailure('s')).toBe(failure);
     // Another secret, a tenant whose token the host dropped, and another tenant.
-    const others = [state.refusal('other'), stateOf(1).refusal('s'), stateOf(2).refusal('s')];
+    const others = [
+      state.recentFailure('other'),
+      stateOf(1).recentFailure('s'),
+      stateOf(2).recentFailure('s'),
+    ];
     expect(others).toEqual([undefined, undefined, undefined]);
     clock.time = ms;
-    expect(state.refusal('s')).toBeUndefined();
+    expect(state.recentFailure('s')).toBeUndefined();
   });
 
   it('may wait instead, where the endpoint asked for a pause', () => {
@@ -38,7 +42,7 @@ describe('a token request that failed', () => {
     const state = new TokenState(rests, { id: 1 });
     expect(limit(token('s'), 40_000)).toBe(40_000);
     state.requestFailed(ORIGIN, 's', limited, false);
-    expect([state.refusal('s'), goes(token('s'))]).toEqual([undefined, 'fail']);
+    expect([state.recentFailure('s'), goes(token('s'))]).toEqual([undefined, 'fail']);
   });
 
   it.each<[what: string, pause: number, failure: Failure, isPermanent: boolean, ms: number]>([
@@ -61,16 +65,14 @@ describe('a token request that failed', () => {
 describe('a token that the service refused', () => {
   it('is renewed once in 10 s, also where the host drops it meanwhile; one that is younger is not', () => {
     const { clock, stateOf, state } = start();
-    expect(state.mayReplace(9_999)).toBe(false);
-    expect(state.mayReplace(10_000)).toBe(true);
-    expect([state.mayReplace(60_000), state.mayReplace(), stateOf(1).mayReplace()]).toEqual([
-      false,
-      false,
-      false,
-    ]);
-    expect(stateOf(2).mayReplace()).toBe(true);
+    expect(state.claimReplacement(9_999)).toBe(false);
+    expect(state.claimReplacement(10_000)).toBe(true);
+    expect([state.claimReplacement(60_000), state.claimReplacement(), stateOf(1).claimReplacement()]).toEqual(
+      [false, false, false],
+    );
+    expect(stateOf(2).claimReplacement()).toBe(true);
     clock.time = 10_000;
-    expect(state.mayReplace()).toBe(true);
+    expect(state.claimReplacement()).toBe(true);
   });
 
   it('costs one token request in 10 s at most, whatever events a user names', () => {
@@ -81,7 +83,7 @@ describe('a token that the service refused', () => {
         let last = Number.NEGATIVE_INFINITY;
         for (const [pass, is401] of order) {
           clock.time += pass;
-          if (state.mayReplace(is401 ? clock.time - requestedAt : undefined)) {
+          if (state.claimReplacement(is401 ? clock.time - requestedAt : undefined)) {
             expect(clock.time - last).toBeGreaterThanOrEqual(10_000);
             last = clock.time;
             requestedAt = clock.time;

@@ -40,7 +40,7 @@ const OPTIONS_BY_ERROR: Readonly<Record<string, readonly string[]>> = {
 const UNSIGNED =
   'JSON. If the provider signs it, remove userinfo_signed_response_alg from this client at the provider';
 
-/** The option that says where the reply of an operation is read. */
+/** The option that sets the address of an operation. */
 export function addressOption(tenant: Tenant, operation: string): string {
   const { endpoints = {}, login } = tenant.settings;
   const optionOf = (name: EndpointName, isDiscovered = false): string => {

@@ -17,7 +17,7 @@ const LOGIN: Record<string, Step> = { metadata, keys: publishedKey, authorize, l
 const STEPS = Object.entries({ options: valid, ...SERVICE, ...LOGIN });
 
 /**
- * Finds out which values of a tenant are wrong, by at most a dozen requests to the service and the provider, one at a time. Nobody is
+ * Finds out which values of a tenant are wrong, by about a dozen requests to the service and the provider, one at a time. Nobody is
  * logged in. There is one finding for each step. The services of the module run in an application context of their own, which Nest
  * announces in the log.
  *

@@ -4,7 +4,7 @@ import { readTenant, TENANT_FLAGS, tenantHelp, variablesOf } from './tenant-flag
 
 export const help = `Usage: nestjs-exhibitor doctor [options]
 
-Names the values from onboarding that are wrong. It sends at most a dozen requests, and logs nobody in.
+Names the values from onboarding that are wrong. It sends about a dozen requests, and logs nobody in.
 
 ${tenantHelp('doctor')}
 

@@ -19,7 +19,8 @@ import type { SandboxOptions, SandboxTenantOptions, TenantOptionsOverrides } fro
  * A local copy of the Exhibitor Event REST Service and its identity provider. It serves tokens, login, list and lookup
  * over HTTP on 127.0.0.1, with seeded tenants, events and people. **For development and tests only**: its secrets are
  * public, and anyone can log in as any person. It does not start with `NODE_ENV=production`, and requires `oidc-provider` 9.
- * Methods throw an `Error` for a tenant (by key) or person (by `sub` or e-mail address) that its seed does not have.
+ * Methods throw an `Error` for a tenant (by key) or person (by `sub` or e-mail address) that its seed does not have; a fault for such a
+ * tenant is never met.
  *
  * @example
  * const sandbox = await ExhibitorSandbox.start();

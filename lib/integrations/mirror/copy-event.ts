@@ -39,7 +39,7 @@ export interface MirrorBatch<T = Exhibitor> {
 /**
  * The host's own database. A copy calls `begin`, reads `known` to its end, and then calls `apply` for each batch, one after the
  * other. Copies of one event can overlap, since a process that was believed dead may wake up; the generation, a number in the
- * same database, tells which one is the newest. `docs/mirror.md` has a target for PostgreSQL.
+ * same database, tells which one is the newest. One for PostgreSQL: `docs/mirror.md`.
  */
 export interface MirrorTarget<T = Exhibitor> {
   /** Raises the generation of the event, and returns it. It must survive a restart of every process. */
