@@ -32,11 +32,11 @@ export interface UserLogout {
   readonly at: number;
 }
 
-/** A name under which a login may have ended. */
-export interface EndedName {
+/** A name under which a logout is looked for that may have ended a login. */
+export interface LogoutName {
   readonly name: string;
-  /** Whether the login has ended, by the time that is kept under this name: in ms since 1970, or `NaN` for other text in the store. */
-  readonly isEndedBy: (time: number) => boolean;
+  /** @param logoutAt what was found: a time in ms since 1970, `NaN` for other text in the store; without a number no logout is known */
+  readonly isEndedBy: (logoutAt: number | undefined | null) => boolean;
 }
 
 /**
@@ -47,15 +47,18 @@ export interface EndedName {
 export function namesOfUser(
   { tenant, registration, subject, sid, loggedInAt = 0 }: Login,
   currentRegistration: string,
-): EndedName[] {
-  const byTime = (name: string): EndedName => ({ name, isEndedBy: (logoutAt) => logoutAt >= loggedInAt });
+): LogoutName[] {
+  const byTime = (name: string): LogoutName => ({
+    name,
+    isEndedBy: (logoutAt) => typeof logoutAt === 'number' && logoutAt >= loggedInAt,
+  });
   const registrations = new Set([registration ?? currentRegistration, currentRegistration]);
-  return [...registrations].flatMap((one): EndedName[] => [
+  return [...registrations].flatMap((one): LogoutName[] => [
     byTime(nameOf('user', one, subject)),
     byTime(nameOf('user', one, subject, tenant)),
     sid === undefined
       ? byTime(nameOf('sessionless', one, subject))
-      : { name: nameOf('session', one, sid), isEndedBy: () => true },
+      : { name: nameOf('session', one, sid), isEndedBy: (logoutAt) => typeof logoutAt === 'number' },
   ]);
 }
 

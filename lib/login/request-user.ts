@@ -1,45 +1,47 @@
-/** What is in `request.user`: the object that a guard has put there for an identity, or a user whom the host has set. */
+/**
+ * What is in `request.user`:
+ *
+ * | set by                                            | recognised by                             | read as a user of the host |
+ * | ------------------------------------------------- | ----------------------------------------- | -------------------------- |
+ * | a guard, from a cookie or an override of the host | `USERS`                                   | no                         |
+ * | a guard, from a bearer token                      | `USERS`, at a later request `TOKEN_USERS` | no                         |
+ * | a guard, from a user of the host                  | `USERS`                                   | yes                        |
+ * | the host: anything else                           | neither                                   | yes                        |
+ */
 import type { HttpContext } from '../browser/http-context.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import type { ExhibitorRequest } from '../model/exhibitor-request.interface.js';
 import { frozenCopy, isRecord } from '../model/json-values.js';
 import type { FoundIdentity } from './identity.js';
 
-/** A user whom a guard has set, and the identity as it was found. */
-interface GuardedUser {
-  readonly user: ExhibitorIdentity;
-  found: FoundIdentity;
-}
-
 /**
- * The users whom guards have set for a request; fields of GraphQL may have several. Kept on the request, not on the user, so that copies
- * and logs of a user have nothing of the tenant. Not in a WeakMap, whose values outlive a scavenge: that took 2 µs a request.
+ * The users whom guards have set for a request, each with its identity as it was found last; fields of GraphQL may have several. Kept on
+ * the request, not on the user, so that copies and logs of a user have nothing of the tenant. Not in a WeakMap, whose values outlive a
+ * scavenge: that took 2 µs a request.
  */
 const USERS = Symbol('nestjs-exhibitor.users');
 
-type GuardedRequest = ExhibitorRequest & { [USERS]?: GuardedUser[] };
-
-/** Users from a bearer token. A host may set the same object at a later request; a copy of it is a user of the host. */
-const ofTokens = new WeakSet<object>();
+type GuardedRequest = ExhibitorRequest & { [USERS]?: { user: ExhibitorIdentity; found: FoundIdentity }[] };
 
 /**
- * Sets `request.user` to an object of this request, to which the host may add members; its claims are read-only. A user whom an
- * earlier guard of the request has set for the same identity stays.
+ * Users from bearer tokens of all requests: the host may set the same object at a later one. A copy of it is a user of the host. Cookies
+ * need no such list: no `session` has both `cookie` and `host`.
+ */
+const TOKEN_USERS = new WeakSet<object>();
+
+/**
+ * Sets `request.user` to an object of this request, to which the host may add members; its claims are read-only. An earlier guard may have
+ * set one for the same identity: that is set again, unless the host has set a user of its own since.
  */
 export function setUser(http: HttpContext, found: FoundIdentity): ExhibitorIdentity {
   const request: GuardedRequest = http.request;
   const users = request[USERS] ?? [];
-  const known = users.find((one) => isSame(one.found, found));
-  // An identity of the host was read from `request.user`: where that is another object than the guard has set, it is of the host.
-  const stays = found.mode !== 'host' || known?.user === request.user;
-  if (known !== undefined && stays) {
-    // The host may have changed members of its user since: those that were read now count.
-    known.found = found;
-    request.user = known.user;
-    return known.user;
-  }
-  const user = newUser(found);
-  request[USERS] = [...users.filter((one) => one !== known), { user, found }];
+  const earlier = users.find((one) => isSame(one.found, found));
+  // With the mode `host` the identity was read from `request.user`: an object that no guard has set is a new one of the host.
+  const isNewOfHost = found.mode === 'host' && request.user !== earlier?.user;
+  const user = earlier === undefined || isNewOfHost ? newUser(found) : earlier.user;
+  // The host may have changed members of its user since: those that were read now count.
+  request[USERS] = [...users.filter((one) => one !== earlier), { user, found }];
   request.user = user;
   return user;
 }
@@ -51,7 +53,7 @@ function newUser({ identity, mode }: FoundIdentity): ExhibitorIdentity {
     user.claims = frozenCopy(user.claims);
   }
   if (mode === 'bearer') {
-    ofTokens.add(user);
+    TOKEN_USERS.add(user);
   }
   return user;
 }
@@ -72,9 +74,10 @@ export function foundOf(request: GuardedRequest, user: unknown): FoundIdentity |
   return request[USERS]?.find((one) => one.user === user)?.found;
 }
 
-/** `request.user` where the host has set it; `undefined` where a guard has, from a cookie or a bearer token. */
+/** `request.user` where it is a user of the host; `undefined` where it is that of a cookie or a bearer token. */
 export function hostUserOf({ request }: Pick<HttpContext, 'request'>): object | undefined {
   const { user } = request;
-  const mode = foundOf(request, user)?.mode ?? 'host';
-  return isRecord(user) && mode === 'host' && !ofTokens.has(user) ? user : undefined;
+  const mode = foundOf(request, user)?.mode;
+  const isOfHost = mode === undefined || mode === 'host';
+  return isRecord(user) && isOfHost && !TOKEN_USERS.has(user) ? user : undefined;
 }

@@ -191,7 +191,7 @@ describe('a login that ends soon', () => {
         pass(each, ms);
         expect([ms, await each.has()]).toEqual([ms, hasEnded]);
         // Its cookie would replace that of the new login.
-        expect(each.ended.endsSoon('a')).toBe(true);
+        expect(each.ended.knowsEndOf('a')).toBe(true);
       }
     }
     const values = [...store.raw.values()].map(({ value }) => Number(value) - Date.now());
@@ -263,7 +263,7 @@ describe('registrations in one process without a store', () => {
     await two.endUser('acme', 300);
     expect(await known({ id: 'b', loggedInAt: 300 })).toEqual([true, true, true, false, false]);
     await two.endSoon('c');
-    expect(all.map(({ ended }) => ended.endsSoon('c'))).toEqual([true, true, true, false, false]);
+    expect(all.map(({ ended }) => ended.knowsEndOf('c'))).toEqual([true, true, true, false, false]);
     // By the clock of each.
     two.clock.time += 4 * HOUR;
     expect(await known()).toEqual([true, false, true, false, false]);
