@@ -2,7 +2,6 @@ import { publish } from '../call/channels.js';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { errorOf, type Failure } from '../errors/failure.js';
 import { failedRequest, partnerProblem } from '../config/problems/partner-problems.js';
-import { untrustedText } from '../model/untrusted-text.js';
 import type { ProblemLog } from '../config/problems/problem-log.service.js';
 import type { Tenant } from '../config/tenant.js';
 import type { Clock } from '../call/clock.js';
@@ -29,13 +28,14 @@ export interface RequestTools {
   log: ProblemLog;
 }
 
-/** The attempts of one request: the first, a replay on a new connection, and retries. */
+/** Sends one request: the first attempt, retries, and at most one replay of an attempt on a new connection. */
 export class RequestAttempts {
   readonly #headers: Readonly<Record<string, string>>;
   readonly #isOnce: boolean;
-  #mayReplay: boolean;
-  /** Number of the present request for diagnostics: 1 for the first. Replays count. */
-  #number = 0;
+  /** Attempts and the replay. `call.sent` also counts other requests of the call, such as that for its token. */
+  #requests = 0;
+  /** 0 or 1. */
+  #replays = 0;
 
   constructor(
     private readonly tenant: Tenant,
@@ -44,14 +44,13 @@ export class RequestAttempts {
     private readonly tools: RequestTools,
   ) {
     this.#headers = requestHeaders(request);
-    this.#isOnce = request.repeat === 'never';
-    this.#mayReplay = !this.#isOnce;
+    this.#isOnce = request.isOnce === true;
     call.tenant = tenant.key;
   }
 
   async run(): Promise<TransportReply> {
     const { clock, limits } = this.tools;
-    for (let attempt = 1; ; attempt++) {
+    for (;;) {
       const outcome = await this.#attempt();
       if (outcome.code === undefined) {
         limits.succeeded();
@@ -59,10 +58,10 @@ export class RequestAttempts {
         return { status, body, sentAt };
       }
       const retryAfterMs = retryAfterOf(outcome, clock.epochMs());
-      const paused = limits.pauseAfter(outcome, retryAfterMs, this.request.about);
+      const pauseMs = limits.pauseAfter(outcome, retryAfterMs, this.request.about);
       const wait = waitBeforeRetry({
         outcome,
-        attempt,
+        attempt: this.#requests - this.#replays,
         attempts: this.#isOnce ? 1 : limits.http.attempts,
         retryAfterMs,
         remaining: this.call.remaining(),
@@ -71,8 +70,9 @@ export class RequestAttempts {
       if (wait === undefined || !limits.takeRetry()) {
         throw this.#failure(outcome, retryAfterMs);
       }
-      // A pause that is as long ends the wait: the next attempt waits for it together with the calls of others.
-      if (wait > paused) {
+      // In a pause, the next attempt waits for its end before it takes a slot, as other calls do.
+      const endsInPause = wait <= pauseMs;
+      if (!endsInPause) {
         await this.call.sleep(wait);
       }
     }
@@ -82,7 +82,7 @@ export class RequestAttempts {
    * Sends the request once it has a slot.
    *
    * The service may close a kept-alive connection while a request is being written to it. That request was not read: it is sent
-   * again at once on a new connection, attempts left or not, but once only. The circuit counts the replay instead.
+   * again at once on a new connection, attempts left or not, but once only. The circuit counts only the replay.
    *
    * @throws {ExhibitorError} where there is no slot, or the call is over
    */
@@ -90,11 +90,12 @@ export class RequestAttempts {
     await this.#enter();
     try {
       let outcome = await this.#send({ onNewConnection: this.#isOnce });
-      if (this.#mayReplay && outcome.kind === 'failed' && outcome.repeat === 'at once') {
-        this.#mayReplay = false;
+      const mayReplay = !this.#isOnce && this.#replays === 0;
+      if (mayReplay && outcome.kind === 'failed' && outcome.repeat === 'at once') {
+        this.#replays += 1;
         outcome = await this.#send({ onNewConnection: true });
       }
-      this.#tellCircuit(outcome);
+      this.tools.limits.circuit.ended(outcome, this.tenant.key, this.tools.log);
       if (outcome.kind === 'failed' && this.call.isOver) {
         throw this.#over(outcome);
       }
@@ -145,46 +146,20 @@ export class RequestAttempts {
       onNewConnection,
       dispatcher,
     };
-    this.#number += 1;
+    this.#requests += 1;
     const startedAt = clock.now();
     const { call } = this;
     call.partner = startedAt;
     const outcome = await client.send(request, call);
-    // One that ran out of time is still silent.
     const cause = outcome.kind === 'failed' ? outcome.cause : undefined;
-    if (!call.isOver && cause !== 'timeout') {
-      call.partner = outcome.code === undefined || cause === 'interceptor' ? 'answered' : 'failed';
+    // While the partner is silent, `call.partner` stays the time of the request.
+    const isSilent = call.isOver || cause === 'timeout';
+    const hasFailed = outcome.code !== undefined && cause !== 'interceptor';
+    if (!isSilent) {
+      call.partner = hasFailed ? 'failed' : 'answered';
     }
     this.#publish(outcome, startedAt);
     return outcome;
-  }
-
-  #tellCircuit(outcome: Outcome): void {
-    const { clock, limits, log } = this.tools;
-    const { circuit, origin } = limits;
-    const { operation } = this.request;
-    const { status, sentAt } = outcome;
-    if (status !== undefined) {
-      circuit.replied(clock.now());
-      if (circuit.isTold) {
-        circuit.isTold = false;
-        log.info(this.#circuitLine(`closed: ${origin} replies again`));
-      }
-      return;
-    }
-    // A code that an attacker made up may cause late replies and resets.
-    const noReply = outcome.kind === 'failed' ? outcome.noReply : undefined;
-    const isUnanswered = noReply === 'unreached' || (noReply === 'silent' && operation !== 'code');
-    const opens = isUnanswered && sentAt !== undefined && circuit.unanswered(sentAt, clock.now());
-    if (opens && !circuit.isTold) {
-      const state = `open: many requests in a row to ${origin} had no reply, so that none is sent for a while`;
-      const line = this.#circuitLine(state);
-      circuit.isTold = log.warn(line, line);
-    }
-  }
-
-  #circuitLine(state: string): string {
-    return `${this.request.operation} of ${untrustedText(this.tenant.key)}: the circuit is ${state}`;
   }
 
   #over(outcome?: Outcome): ExhibitorError {
@@ -239,7 +214,7 @@ export class RequestAttempts {
       const { status } = outcome;
       const cause = isFailed && status === undefined ? outcome.cause : undefined;
       const { key: tenant } = this.tenant;
-      return { tenant, status, durationMs, attempt: this.#number, code, cause, ...about };
+      return { tenant, status, durationMs, attempt: this.#requests, code, cause, ...about };
     });
   }
 }

@@ -15,9 +15,9 @@ export interface TransportRequest {
   headers?: RequestHeaders;
   /** An `application/x-www-form-urlencoded` body; a function creates one for each attempt. */
   body?: string | (() => Promise<string>);
-  /** `'never'`: exactly one request, on a new connection (redeems an authorization code). Default `'safe'`. */
-  repeat?: 'safe' | 'never';
-  /** What a pause that the partner asks for is about: the contact of a lookup, a digest of the secret of a token request. */
+  /** Sends exactly one request, on a new connection (redeems an authorization code). By default, it may be sent again. */
+  isOnce?: true;
+  /** Requests with the same one pause together after `Retry-After`: the contact of a lookup, a digest of the secret of a token request. */
   about?: string | undefined;
 }
 

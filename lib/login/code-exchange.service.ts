@@ -56,7 +56,7 @@ export class CodeExchange {
         code_verifier: verifier,
       },
       secrets: [code, verifier],
-      repeat: 'never',
+      isOnce: true,
     };
     const read = (): Promise<OAuthClient> =>
       withSecret({ id, auth, audience, tokenUrl }, clientSecret, SECRET, tenant, call, this.log);

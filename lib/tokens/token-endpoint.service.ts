@@ -20,7 +20,7 @@ export interface TokenGrant {
   /** Values of the form that an error must not show. */
   secrets?: readonly string[];
   /** See {@link TransportRequest}. */
-  repeat?: TransportRequest['repeat'];
+  isOnce?: TransportRequest['isOnce'];
   about?: TransportRequest['about'];
 }
 
@@ -42,13 +42,13 @@ export class TokenEndpoint {
   async send(
     tenant: Tenant,
     client: OAuthClient,
-    { operation, form, secrets = [], repeat, about }: TokenGrant,
+    { operation, form, secrets = [], isOnce, about }: TokenGrant,
     call: Call,
   ): Promise<EndpointReply> {
     const authentication = authenticated(client, form, this.clock);
     const url = client.tokenUrl;
     const template = new URL(url).pathname;
-    const request = { operation, method: 'POST', url, template, repeat, about, ...authentication } as const;
+    const request = { operation, method: 'POST', url, template, isOnce, about, ...authentication } as const;
     const { status, body, sentAt } = await this.transport.send(tenant, request, call);
     const error = parseOAuthError(body, () => [...secrets, ...hiddenForms(client, authentication)]);
     return { status, body, sentAt, error };

@@ -77,7 +77,7 @@ describe('a kept-alive connection', () => {
 
 /** Whatever fails, and for the whole deadline: test/login/provider-trouble.spec.ts. */
 it('a code is redeemed on a connection of its own, which is closed afterwards', async () => {
-  const code = { operation: 'code', method: 'POST', body: 'code=once', repeat: 'never' } as const;
+  const code = { operation: 'code', method: 'POST', body: 'code=once', isOnce: true } as const;
   await onSockets(first(reset));
   await warmUp();
   await expect(sender.send(code)).resolves.toMatchObject({ status: 200 });

@@ -39,7 +39,7 @@ describe('connections', () => {
     const hanging = createServer((socket) => void socket.resume());
     const server = ending(await follow(hanging, 'https'));
     const sender = Sender.with(server.url, { deadline: 60_000, attemptTimeout: 60_000 });
-    const calls = [sender.send(), sender.send({ operation: 'code', repeat: 'never' })];
+    const calls = [sender.send(), sender.send({ operation: 'code', isOnce: true })];
     const results = Promise.allSettled(calls);
     await eventually(() => server.connections.size === 2);
     const began = performance.now();
@@ -52,7 +52,7 @@ describe('connections', () => {
 });
 
 describe('connections to one origin', () => {
-  const CODE = { operation: 'code', method: 'POST', repeat: 'never' } as const;
+  const CODE = { operation: 'code', method: 'POST', isOnce: true } as const;
   const senderTo = (url: string, http: ModuleHttpOptions) =>
     ending(Sender.withTenants({ default: tenantAt(url) }, { maxConnections: 8, ...http }));
 
@@ -159,7 +159,7 @@ describe('http.dispatcher', () => {
     const refused = { code: 'service_unavailable' };
     await expect(sender.send({}, { tenant: 'plain' })).rejects.toMatchObject(refused);
     expect(proxy.tunnels).toEqual([]);
-    for (const request of [{}, { operation: 'code', repeat: 'never' } as const]) {
+    for (const request of [{}, { operation: 'code', isOnce: true } as const]) {
       const byClient = { body: { certificate: 'client of the tests' } };
       await expect(sender.send(request, { tenant: 'proxied' })).resolves.toMatchObject(byClient);
     }

@@ -21,7 +21,7 @@ const REQUESTS: Partial<TransportRequest>[] = [
   { operation: 'keys' },
   { operation: 'userinfo' },
   { operation: 'token', method: 'POST', body: 'a=b' },
-  { operation: 'code', method: 'POST', body: 'a=b', repeat: 'never' },
+  { operation: 'code', method: 'POST', body: 'a=b', isOnce: true },
 ];
 
 const POOLS: [string, HttpOptions, Partial<TransportRequest>[]][] = [

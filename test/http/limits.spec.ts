@@ -111,7 +111,7 @@ describe('the limits of a tenant', () => {
     sender.send({ operation }, { tenant });
   const served = { status: 200 };
   const refused = { code: 'service_unavailable', attempts: 0, retryAfterMs: expect.any(Number) };
-  const CODE = { operation: 'code', method: 'POST', repeat: 'never' };
+  const CODE = { operation: 'code', method: 'POST', isOnce: true };
 
   it.each([
     ['lookup', ['list', 'token', 'userinfo', 'code', 'keys']],
@@ -362,7 +362,7 @@ describe('the limits of a tenant', () => {
       );
       const calls = Array.from({ length: 25 * 20 }, (_, number) => {
         const isCode = number % 2 === 1;
-        const code = { operation: 'code', method: 'POST', repeat: 'never' } as const;
+        const code = { operation: 'code', method: 'POST', isOnce: true } as const;
         const request = { url: `${server.url}/hold`, ...(isCode ? code : {}) };
         return sender.send(request, { tenant: `t${number % 25}`, deadline: 20_000 });
       });

@@ -48,7 +48,7 @@ async function refusing(status: number, [, headers, write] = HALF): Promise<Test
 
 const HTTP: HttpOptions = { attempts: 3, attemptTimeout: 4_000, deadline: 5_000 };
 
-const ONCE = { operation: 'code', method: 'POST', body: 'a=b', repeat: 'never' } as const;
+const ONCE = { operation: 'code', method: 'POST', body: 'a=b', isOnce: true } as const;
 const BRIEF: HttpOptions = { attempts: 1, attemptTimeout: 400, deadline: 400 };
 type Row = [status: number, end: object, http?: HttpOptions, request?: object];
 const ROWS: readonly Row[] = [

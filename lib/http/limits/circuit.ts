@@ -1,4 +1,9 @@
+import type { Clock } from '../../call/clock.js';
 import type { Rests, Subject } from '../../call/rests.js';
+import type { ProblemLog } from '../../config/problems/problem-log.service.js';
+import { untrustedText } from '../../model/untrusted-text.js';
+import type { Outcome } from '../outcome.js';
+import type { Operation } from '../transport-request.interface.js';
 
 /** Requests in a row without any reply that open the circuit. */
 const WITHOUT_REPLY = 40;
@@ -7,34 +12,56 @@ const WITHOUT_REPLY = 40;
 let lastId = 0;
 
 /**
- * Whether a partner can be reached: the circuit breaker of one tenant, origin and group of operations. A 5xx is a reply. While
- * partners answer 5xx or late to one kind of request, the requests of others pass.
+ * The circuit breaker of one operation, of one tenant to one origin, or of one published document: no request is sent for a while
+ * after many in a row had no reply. A 5xx is a reply.
  */
 export class Circuit {
   #inARow = 0;
-  /** An operator was told that it opened, and not yet that it closed. */
-  isTold = false;
-  /** Only requests that were sent since count: since the last reply, or the end of the last pause. */
+  /** Only requests that were sent since count: since the last reply, or the end of the last rest. */
   #countsFrom = 0;
+  /** The log says that it opened, and not yet that it closed. */
+  #isOpenInLog = false;
   readonly #subject: Subject = ['circuit', (lastId += 1)];
 
-  constructor(private readonly rests: Rests) {}
+  constructor(
+    private readonly operation: Operation,
+    private readonly origin: string,
+    private readonly rests: Rests,
+    private readonly clock: Clock,
+  ) {}
 
   /** Milliseconds until requests may be sent again; 0 where they may. */
   get openFor(): number {
     return this.rests.left(this.#subject);
   }
 
-  /** A reply came, to whatever request. Closes the circuit. */
-  replied(now: number): void {
-    this.#inARow = 0;
-    this.#countsFrom = now;
-    this.rests.end(this.#subject);
+  /**
+   * A request ended. Any reply closes the circuit.
+   *
+   * @param tenant key of the tenant that sent it, for the log: several tenants share a published document
+   */
+  ended(outcome: Outcome, tenant: string, log: ProblemLog): void {
+    if (outcome.status !== undefined) {
+      this.#inARow = 0;
+      this.#countsFrom = this.clock.now();
+      this.rests.end(this.#subject);
+      if (this.#isOpenInLog) {
+        this.#isOpenInLog = false;
+        log.info(this.#line(tenant, `closed: ${this.origin} replies again`));
+      }
+    } else if (this.#opensAfter(outcome) && !this.#isOpenInLog) {
+      const state = `open: many requests in a row to ${this.origin} had no reply, so that none is sent for a while`;
+      const line = this.#line(tenant, state);
+      this.#isOpenInLog = log.warn(line, line);
+    }
   }
 
-  /** A request ended without a reply. Returns whether that opened the circuit. */
-  unanswered(sentAt: number, now: number): boolean {
-    if (sentAt < this.#countsFrom) {
+  /** Counts a request without a reply. Returns whether that opened the circuit. */
+  #opensAfter(outcome: Outcome): boolean {
+    const { noReply, sentAt } = outcome.kind === 'failed' ? outcome : {};
+    // A code that an attacker made up may cause late replies and resets.
+    const isUnanswered = noReply === 'unreached' || (noReply === 'silent' && this.operation !== 'code');
+    if (!isUnanswered || sentAt === undefined || sentAt < this.#countsFrom) {
       return false;
     }
     this.#inARow += 1;
@@ -43,7 +70,11 @@ export class Circuit {
     }
     this.#inARow = 0;
     this.rests.begin(this.#subject);
-    this.#countsFrom = now + this.openFor;
+    this.#countsFrom = this.clock.now() + this.openFor;
     return true;
+  }
+
+  #line(tenant: string, state: string): string {
+    return `${this.operation} of ${untrustedText(tenant)}: the circuit is ${state}`;
   }
 }

@@ -103,7 +103,10 @@ export class ConnectionSlots {
     this.#lastTenant = tenant;
   }
 
-  /** The first one of each purpose is beyond the part of its tenant: slow lists, or forged codes, must not hold up its guards. */
+  /**
+   * The first connection of each purpose does not count against the tenant's quarter, so that slow lists or forged codes do not delay
+   * its guards.
+   */
   #isFreeFor({ tenant, held }: ConnectionUser): boolean {
     const isFirst = tenant !== undefined && held === 0;
     return this.#active < this.slots && (isFirst || (this.#held.get(tenant) ?? 0) < this.#most);

@@ -7,13 +7,13 @@ import type { Operation } from '../transport-request.interface.js';
 /** Share of a pause over which the calls that waited for its end are spread. */
 const SPREAD = 0.1;
 
-/** Why a request is not sent now. */
+/** Why a request is not sent. */
 export interface NotSent {
   readonly go: 'fail';
   readonly retryAfterMs: number;
   /** `undefined`: the partner cannot be reached, or too many wait. */
   readonly failure: Failure | undefined;
-  /** The partner failed. A limit of ours, and a pause of one contact only, are no failure of the partner. */
+  /** The partner failed. Our own limits, and the pause of one contact, are not failures of the partner. */
   readonly isOfPartner: boolean;
 }
 
@@ -40,19 +40,19 @@ export function clientPause(tenant: number, origin: string, secret: string): Sub
 }
 
 /**
- * The pauses that a partner asks for by `Retry-After`: the rests that such a reply begins, and who waits for their end.
+ * A pause is a rest that began with `Retry-After`. Calls that have the time wait for its end. For one tenant and origin:
  *
- * They are of all requests of one operation, of a tenant to an origin; at the token endpoint, of those with one secret. One person's
- * failures are nobody's outage: a lookup pauses its contact, and the other lookups only where a second contact is limited meanwhile.
- * Published documents and what belongs to one login do not pause.
- *
- * `about` is that contact, or a digest of that secret.
+ * - Lists pause together.
+ * - Token requests with one secret pause together. `about` is a digest of the secret.
+ * - Lookups of one contact pause together. `about` is the contact. A limit for one contact does not stop other lookups, unless a second
+ *   contact is limited meanwhile.
+ * - Other operations do not pause: they fetch published documents, or belong to one login.
  */
 export class Pauses {
   /** Calls that wait for the end of a pause. */
   #waiting = 0;
-  /** The rest of the contact that was limited last. */
-  #lastContact: Rest | undefined;
+  /** The contact that was limited last. */
+  #lastContact: string | undefined;
 
   /** @param mostWaiting calls that may wait */
   constructor(
@@ -69,16 +69,16 @@ export class Pauses {
    */
   begin(about: string | undefined, ms: number, failure: Failure): number {
     const { operation } = this.requests;
-    if (operation === 'token' || operation === 'list') {
+    if (operation === 'list' || operation === 'token') {
       this.rests.begin(this.#shared(about), ms, failure);
     } else if (operation === 'lookup') {
-      const contact = this.#contact(about);
       const last = this.#lastContact;
-      if (last !== undefined && this.#left(last) > 0 && last !== this.rests.find(contact)) {
+      const isLastPaused = last !== undefined && this.rests.left(this.#contact(last)) > 0;
+      if (isLastPaused && last !== about) {
         this.rests.begin(this.#shared(about), ms, failure);
       }
-      this.rests.begin(contact, ms, failure);
-      this.#lastContact = this.rests.find(contact);
+      this.rests.begin(this.#contact(about), ms, failure);
+      this.#lastContact = about;
     }
     const { rest } = this.#longest(about);
     return rest === undefined ? 0 : Math.ceil(this.#left(rest));
@@ -106,7 +106,7 @@ export class Pauses {
     this.#waiting -= 1;
   }
 
-  /** The rest that such a request is in; of two, the one that ends last. */
+  /** The pause that such a request is in; of two, the one that ends last. */
   #longest(about: string | undefined): { rest: Rest | undefined; isOfContact: boolean } {
     const shared = this.rests.find(this.#shared(about));
     const ofContact =
@@ -119,6 +119,7 @@ export class Pauses {
     return until - this.clock.now();
   }
 
+  /** The pause of all requests of the operation; of token requests, of those with one secret. */
   #shared(about = ''): Subject {
     const { tenant, origin, operation } = this.requests;
     return operation === 'token'

@@ -15,7 +15,7 @@ const WAITING_PER_SLOT = 16;
 
 const QUEUE_FULL: NotSent = { go: 'fail', retryAfterMs: 1_000, failure: undefined, isOfPartner: false };
 
-/** Largest token, userinfo, metadata or key reply in bytes. */
+/** Largest reply in bytes to operations other than `list` and `lookup`. */
 const LARGEST_SMALL_REPLY = 256 * 1024;
 
 /** The retry budget: what is there at most, what a retry takes, and what a success gives. */
@@ -23,7 +23,7 @@ const BUDGET = { full: 500, retry: 5, success: 1 };
 
 /**
  * Limits of the requests of one operation, of one tenant to one origin, or for one published document: concurrency, retries and
- * circuit. Slow or failing lists must not hold up guards, which look up, nor forged codes bearer tokens.
+ * circuit. Slow or failing lists must not delay the lookups of guards, and forged codes must not delay the verification of bearer tokens.
  */
 export class RequestLimits {
   #budget = BUDGET.full;
@@ -45,7 +45,7 @@ export class RequestLimits {
     private readonly rests: Rests,
     private readonly clock: Clock,
   ) {
-    this.circuit = new Circuit(rests);
+    this.circuit = new Circuit(operation, origin, rests, clock);
     const isLarge = operation === 'list' || operation === 'lookup';
     this.largestReply = isLarge
       ? http.maxResponseBytes
@@ -58,7 +58,7 @@ export class RequestLimits {
    * Takes a slot and a connection for one request, waiting for them if necessary, and first, without a slot, for the end of a pause
    * that the partner asked for. Returns `over` where the call is over first.
    *
-   * @param about what a pause is about, see {@link TransportRequest}
+   * @param about see {@link TransportRequest}
    */
   async enter(call: Call, about: string | undefined): Promise<'entered' | 'over' | NotSent> {
     while (!call.isOver) {

@@ -20,7 +20,7 @@ export interface AxiosPackages {
   HttpService: typeof HttpService;
 }
 
-/** When the application starts, and not with this file: so that one that is missing is named with what to do. */
+/** Loads them at startup and not with this file, so that the error for a missing package says what to install. */
 export async function loadAxios(): Promise<AxiosPackages> {
   // The default export, which every version has in ES modules and in CommonJS.
   const { default: axios } = await loadPeer('axios', () => import('axios'));
@@ -28,27 +28,24 @@ export async function loadAxios(): Promise<AxiosPackages> {
   return { axios, HttpService };
 }
 
-/** What became of a request that was given to axios. */
-interface Sent {
-  /**
-   * What {@link HttpClient.send} tells of the request on the wire, and never rejects; `undefined` where no interceptor has let it pass. Of
-   * the last one, where an interceptor sends it again.
-   */
+/** What the adapter of one request did. */
+interface AdapterResult {
+  /** Of the last request that it sent: an interceptor may send one again. `undefined` until it sends. Never rejects. */
   outcome: Promise<Outcome> | undefined;
-  /** The error by which interceptors were told that this outcome is a failure. */
-  told: ExhibitorError | undefined;
+  /** What it threw where the outcome is a failure. Not an `AxiosError`, which would show the bearer token to interceptors. */
+  error: ExhibitorError | undefined;
 }
 
 /**
  * A private `HttpService` on an axios instance of its own. axios calls the interceptors of the host; its adapter sends with the
- * {@link HttpClient}, which knows undici and every time limit. From the interceptors come headers and nothing else.
+ * {@link HttpClient}, which knows undici and every time limit. Interceptors add headers and change nothing else.
  */
 export class AxiosClient {
   readonly #client: HttpClient;
   readonly #axios: AxiosStatic;
   readonly #http: HttpService;
   readonly #noHeaders: InstanceType<AxiosStatic['AxiosHeaders']>;
-  /** Where there are none, axios is given the adapter only: it takes 15 µs to copy and check what nobody reads. */
+  /** Without interceptors, axios gets the adapter only: it takes 15 µs to copy and check the rest. */
   readonly #hasInterceptors: boolean;
 
   /**
@@ -74,62 +71,57 @@ export class AxiosClient {
   }
 
   /**
-   * The outcome of a request; never rejects. It is the outcome on the wire, unless an interceptor fails.
+   * The outcome of a request; never rejects. axios calls the interceptors, if there are any, and our adapter. Four cases:
    *
-   * An interceptor may never end. The end of the call then ends the wait for it; what is on the wire ends with the call by itself.
+   * - There is no interceptor: axios returns the response of the adapter, or throws its error. The outcome is that of the adapter.
+   * - Interceptors let request and reply pass: the same, also where one handles the error of the adapter.
+   * - An interceptor threw: axios throws an error that is not of the adapter. The request failed.
+   * - An interceptor replaced the adapter: axios returns, but ours has no outcome. The request failed.
+   *
+   * An interceptor may never end: where the call ends first, `race` throws.
    */
   async send(request: OwnRequest, call: Call): Promise<Outcome> {
-    const sent: Sent = { outcome: undefined, told: undefined };
-    try {
-      return await call.race(this.#sendThroughAxios(request, call, sent));
-    } catch {
-      const outcome = await sent.outcome;
-      return outcome?.kind === 'failed' ? outcome : failed('the call is over', { status: outcome?.status });
-    }
-  }
-
-  /**
-   * A request passes axios also where there are no interceptors, so that there is one way. What axios returns or throws may be of an
-   * interceptor, and tells only whether one failed.
-   */
-  async #sendThroughAxios(request: OwnRequest, call: Call, sent: Sent): Promise<Outcome> {
     const { method, url, headers } = request;
-    const seen = this.#hasInterceptors ? { method, url, headers: { ...headers } } : {};
-    const adapter = this.#adapterOf(request, call, sent);
+    const shownToInterceptors = this.#hasInterceptors ? { method, url, headers: { ...headers } } : {};
+    const adapterResult: AdapterResult = { outcome: undefined, error: undefined };
+    const adapter = this.#adapterFor(request, call, adapterResult);
     try {
-      await this.#http.axiosRef.request({ adapter, ...seen });
+      await call.race(this.#http.axiosRef.request({ adapter, ...shownToInterceptors }));
     } catch (error) {
+      const outcome = await adapterResult.outcome;
+      if (call.isOver) {
+        return outcome?.kind === 'failed' ? outcome : failed('the call is over', { status: outcome?.status });
+      }
       // An interceptor may throw `undefined`.
-      if (sent.told === undefined || error !== sent.told) {
-        return failedInInterceptor(await sent.outcome, error, this.#causeOf(error, adapter));
+      if (adapterResult.error === undefined || error !== adapterResult.error) {
+        return failedInInterceptor(outcome, error, this.#causeOf(error, adapter));
       }
     }
-    const outcome = await sent.outcome;
-    if (outcome === undefined) {
+    if (adapterResult.outcome === undefined) {
       const replaced = new TypeError('an axios interceptor replaced the adapter');
       return failedInInterceptor(undefined, replaced, replaced);
     }
-    return outcome;
+    return adapterResult.outcome;
   }
 
-  /** Interceptors get any status as a response. A failure is no `AxiosError`: that one shows the bearer token. */
-  #adapterOf(request: OwnRequest, call: Call, sent: Sent): AxiosAdapter {
+  /** Sends with the {@link HttpClient}. Interceptors get any status as a response. */
+  #adapterFor(request: OwnRequest, call: Call, result: AdapterResult): AxiosAdapter {
     return async (config) => {
       const outgoing = this.#hasInterceptors
         ? { ...request, headers: withHeadersOfHost(request.headers, config.headers) }
         : request;
-      sent.outcome = this.#client.send(outgoing, call);
-      const outcome = await sent.outcome;
+      result.outcome = this.#client.send(outgoing, call);
+      const outcome = await result.outcome;
       if (outcome.kind === 'failed') {
-        sent.told = new ExhibitorError(outcome.code, outcome.message);
-        throw sent.told;
+        result.error = new ExhibitorError(outcome.code, outcome.message);
+        throw result.error;
       }
       const headers = this.#hasInterceptors ? outcome.headers : this.#noHeaders;
       return { data: undefined, status: outcome.status, statusText: '', headers, config };
     };
   }
 
-  /** What of an error of an interceptor is passed on: not what axios creates, for instance where one cancels the request. It shows that. */
+  /** The `cause` of our error: what an interceptor threw, but not an error that axios creates where one cancels. That shows the request. */
   #causeOf(thrown: unknown, adapter: AxiosAdapter): unknown {
     try {
       return this.#axios.isAxiosError(thrown) && thrown.config?.adapter === adapter ? undefined : thrown;
