@@ -229,13 +229,19 @@ describe('the axios instance', () => {
     }
   });
 
-  it('whose configuration throws is a configuration error', async () => {
-    const cause = new Error('no tracer');
-    const configure = () => {
-      throw cause;
-    };
+  const cause = new Error('no tracer');
+  it.each<[string, () => unknown, object]>([
+    ['is asynchronous, and rejects', async () => Promise.reject(cause), { problems: [{ path: 'axios' }] }],
+    [
+      'throws',
+      () => {
+        throw cause;
+      },
+      { cause },
+    ],
+  ])('whose configuration %s is a configuration error', async (_what, configure, failure) => {
     const module = ExhibitorModule.forRoot({ tenant: tenantAt(), axios: configure });
     const boot = NestFactory.createApplicationContext(module, { logger: false, abortOnError: false });
-    await expect(boot).rejects.toMatchObject({ code: 'configuration_invalid', cause });
+    await expect(boot).rejects.toMatchObject({ code: 'configuration_invalid', ...failure });
   });
 });

@@ -152,14 +152,22 @@ function createInstance(axios: AxiosStatic): AxiosInstance {
   return instance;
 }
 
-/** @throws {ConfigurationError} where the host's function throws */
+/** @throws {ConfigurationError} where the host's function throws, or is async */
 function addInterceptors(instance: AxiosInstance, configure: (instance: AxiosInstance) => unknown): void {
   // Interceptors may read the empty default headers, which axios copies for each request.
   const headers = { common: {}, delete: {}, get: {}, head: {}, post: {}, put: {}, patch: {} };
   Object.assign(instance.defaults, { headers });
+  let returned: unknown;
   try {
-    configure(instance);
+    returned = configure(instance);
   } catch (cause) {
     throw new ConfigurationError([{ path: 'axios', expected: 'threw an error' }], undefined, cause);
+  }
+  if (returned instanceof Promise) {
+    // Requests would not wait for it, and its rejection would end the process.
+    returned.catch(() => undefined);
+    throw new ConfigurationError([
+      { path: 'axios', expected: 'must add its interceptors before it returns' },
+    ]);
   }
 }
