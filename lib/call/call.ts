@@ -1,20 +1,13 @@
 import { EventEmitter, setMaxListeners } from 'node:events';
 import { ExhibitorError, type ExhibitorErrorDetails } from '../errors/exhibitor.error.js';
 import type { Clock } from './clock.js';
+import { Partner } from './partner.js';
 import { TimeLimit } from './time-limit.js';
 
 /** Work that several callers {@link Call.join}. */
 export interface SharedWork<R> {
   readonly call: Call;
   readonly result: Promise<R>;
-}
-
-/** Share of its time after which a request without a reply counts as late. Below 1, since a call takes a little time until it sends. */
-const MOST_OF_TIME = 0.9;
-
-/** True where a request that has waited so many ms for a reply has had its time, in ms. */
-export function hadItsTime(waited: number, time: number): boolean {
-  return waited >= MOST_OF_TIME * time;
 }
 
 /** What may end a call before its work is done, and the error of the call. */
@@ -44,8 +37,7 @@ export class Call extends EventEmitter<{ abort: [] }> {
   sent = 0;
   /** Key of the tenant of those requests. */
   tenant: string | undefined;
-  /** What its partner did with the last request. While it has done nothing: {@link Clock.now} when that request was sent. */
-  partner: 'answered' | 'failed' | number = 'answered';
+  readonly partner = new Partner();
   /** This process was too busy when the time was up: the partner may have been in time. */
   isHeldUp = false;
 
@@ -94,13 +86,10 @@ export class Call extends EventEmitter<{ abort: [] }> {
   /**
    * True where the partner failed this call, or the shared work that it has joined.
    *
-   * @param time that a request has, in ms: one without an answer that {@link hadItsTime} is a failure, too
+   * @param time that a request has, in ms
    */
   hasPartnerFailed(time: number): boolean {
-    const { partner } = this;
-    const isFailed =
-      typeof partner === 'number' ? hadItsTime(this.clock.now() - partner, time) : partner === 'failed';
-    return isFailed || this.#joined?.hasPartnerFailed(time) === true;
+    return this.partner.hasFailed(this.clock.now(), time) || this.#joined?.hasPartnerFailed(time) === true;
   }
 
   /** Milliseconds left, 0 or more. */

@@ -116,7 +116,7 @@ export class RequestAttempts {
     }
     const { failure = NOT_SENT, retryAfterMs, isOfPartner } = entry;
     if (isOfPartner) {
-      this.call.partner = 'failed';
+      this.call.partner.failed();
     }
     const message = `not sent: ${failure.message}`;
     this.#report('not sent', message);
@@ -149,14 +149,14 @@ export class RequestAttempts {
     this.#requests += 1;
     const startedAt = clock.now();
     const { call } = this;
-    call.partner = startedAt;
+    call.partner.wasAsked(startedAt);
     const outcome = await client.send(request, call);
     const cause = outcome.kind === 'failed' ? outcome.cause : undefined;
-    // While the partner is silent, `call.partner` stays the time of the request.
     const isSilent = call.isOver || cause === 'timeout';
-    const hasFailed = outcome.code !== undefined && cause !== 'interceptor';
-    if (!isSilent) {
-      call.partner = hasFailed ? 'failed' : 'answered';
+    if (!isSilent && (outcome.code === undefined || cause === 'interceptor')) {
+      call.partner.answered();
+    } else if (!isSilent) {
+      call.partner.failed();
     }
     this.#publish(outcome, startedAt);
     return outcome;

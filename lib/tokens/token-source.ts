@@ -82,16 +82,16 @@ export class TokenSource {
     const secretText = secretTextOf(client);
     const secret = digestOf(secretText);
     const refusal = state.recentFailure(secret);
-    const name = this.values.enabled
-      ? this.values.secretName(clientText(tenant, client, secretText))
-      : undefined;
+    // Named by what only a holder of the secret knows: a process without it finds nothing.
+    const ofClient = [client.tokenUrl, client.id, tenant.settings.scope, secretText];
+    const name = this.values.enabled ? this.values.secretName(JSON.stringify(ofClient)) : undefined;
     // While the endpoint rests for this process, no other one is waited for.
     const shared = name === undefined ? undefined : await this.#find(name, need, refusal === undefined);
     if (shared !== undefined) {
       return shared;
     }
     if (refusal !== undefined) {
-      call.partner = 'failed';
+      call.partner.failed();
       throw errorOf(refusal, { tenant: tenant.key, attempts: call.sent });
     }
     const token = await this.#request(client, secret, need);
@@ -141,9 +141,4 @@ export class TokenSource {
       this.log.report(tenant, { cause: `${option} reply`, options: [option], message: error.message });
     }
   }
-}
-
-/** Stands for a client, with what only a holder of its secret knows: a process without the secret finds nothing. */
-function clientText({ settings }: Tenant, { tokenUrl, id }: OAuthClient, secretText: string): string {
-  return JSON.stringify([tokenUrl, id, settings.scope, secretText]);
 }

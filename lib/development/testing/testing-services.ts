@@ -57,9 +57,9 @@ function transportTo(backend: ExhibitorTestingBackend): Type<Transport> {
     override async send(...[tenant, { operation, url }, call]: Parameters<Transport['send']>) {
       if (operation === 'lookup') {
         // A failure of the service, for which an old answer may serve.
-        call.partner = 'failed';
+        call.partner.failed();
         backend.failIfDue({ method: operation, tenant: tenant.key });
-        call.partner = 'answered';
+        call.partner.answered();
       }
       // A 404 is about the event: the log need not warn of the base URL.
       tenant.stateKey.hasAnswered = true;

@@ -1,6 +1,7 @@
 import type { Dispatcher } from 'undici';
 import type { Clock } from '../../call/clock.js';
-import { hadItsTime, type Call } from '../../call/call.js';
+import type { Call } from '../../call/call.js';
+import { hadItsTime } from '../../call/partner.js';
 import { codeOfStatus, failed, type Answered, type Failed, type Outcome } from '../outcome.js';
 import { Connections } from './connections.js';
 import { Connector } from './connector.js';
