@@ -78,20 +78,21 @@ export class RunTimeTenants {
   /** Waits for the read under way, else for a new one: for half of the time where last good options can serve for the other half. */
   async #wait(key: string, known: KnownTenant | undefined, ms: number): Promise<Tenant> {
     const part = this.#isUsable(known) ? 0.5 : 1;
+    const joined = joinable(this.#reads.get(key));
+    const longest = Math.max(ms, this.settings.http.deadline);
+    const read = joined ?? this.#begin(key, known, longest * part);
+    // After the read: where both end at the same time, its failure counts.
     const own = this.calls.start(ms * part);
     try {
-      const least = this.settings.http.deadline * part;
-      return await own.run(() => own.join(joinable(this.#reads.get(key)) ?? this.#begin(key, known, least)));
+      return await own.run(() => (joined === undefined ? own.race(read.result) : own.join(joined)));
     } catch (error) {
-      if (!own.isTimeUp) {
-        throw error;
+      const latest = this.#known.peek(key);
+      const isFailure = own.isTimeUp || refusalOf(error) === undefined;
+      // Last good options, or those that a later read has found meanwhile.
+      if (isFailure && this.#isUsable(latest)) {
+        return latest.tenant;
       }
-      const late = sourceTooLate(key);
-      const lastGood = this.#known.peek(key) === known ? this.#afterFailure(key, known, late) : undefined;
-      if (lastGood === undefined) {
-        throw late;
-      }
-      return lastGood;
+      throw own.isTimeUp ? sourceTooLate(key) : error;
     }
   }
 

@@ -28,6 +28,14 @@ export interface RequestTools {
   log: ProblemLog;
 }
 
+interface AttemptResult {
+  outcome: Outcome;
+  /** What the partner asked for, in ms. */
+  retryAfterMs: number | undefined;
+  /** How long such requests now pause, in ms. */
+  pauseMs: number;
+}
+
 /** Sends one request: the first attempt, retries, and at most one replay of an attempt on a new connection. */
 export class RequestAttempts {
   readonly #headers: Readonly<Record<string, string>>;
@@ -51,14 +59,12 @@ export class RequestAttempts {
   async run(): Promise<TransportReply> {
     const { clock, limits } = this.tools;
     for (;;) {
-      const outcome = await this.#attempt();
+      const { outcome, retryAfterMs, pauseMs } = await this.#attempt();
       if (outcome.code === undefined) {
         limits.succeeded();
         const { status, body, sentAt } = outcome;
         return { status, body, sentAt };
       }
-      const retryAfterMs = retryAfterOf(outcome, clock.epochMs());
-      const pauseMs = limits.pauseAfter(outcome, retryAfterMs, this.request.about);
       const wait = waitBeforeRetry({
         outcome,
         attempt: this.#requests - this.#replays,
@@ -86,7 +92,8 @@ export class RequestAttempts {
    *
    * @throws {ExhibitorError} where there is no slot, or the call is over
    */
-  async #attempt(): Promise<Outcome> {
+  async #attempt(): Promise<AttemptResult> {
+    const { clock, limits, log } = this.tools;
     await this.#enter();
     try {
       let outcome = await this.#send({ onNewConnection: this.#isOnce });
@@ -95,13 +102,17 @@ export class RequestAttempts {
         this.#replays += 1;
         outcome = await this.#send({ onNewConnection: true });
       }
-      this.tools.limits.circuit.ended(outcome, this.tenant.key, this.tools.log);
+      // Both before the slot goes to the next request.
+      limits.circuit.ended(outcome, this.tenant.key, log);
+      const retryAfterMs = outcome.code === undefined ? undefined : retryAfterOf(outcome, clock.epochMs());
+      const pauseMs =
+        retryAfterMs === undefined ? 0 : limits.pauseAfter(outcome, retryAfterMs, this.request.about);
       if (outcome.kind === 'failed' && this.call.isOver) {
         throw this.#over(outcome);
       }
-      return outcome;
+      return { outcome, retryAfterMs, pauseMs };
     } finally {
-      this.tools.limits.leave();
+      limits.leave();
     }
   }
 
@@ -149,7 +160,6 @@ export class RequestAttempts {
     this.#requests += 1;
     const startedAt = clock.now();
     const { call } = this;
-    call.partner.wasAsked(startedAt);
     const outcome = await client.send(request, call);
     const cause = outcome.kind === 'failed' ? outcome.cause : undefined;
     const isSilent = call.isOver || cause === 'timeout';

@@ -109,19 +109,25 @@ export class PublishedDocuments<T> {
     restsAfter: boolean,
     call: Call,
   ): Promise<T> {
+    // An overdue fetch may end after a later one.
+    const isLatest = (): boolean => document.fetch?.call === call;
     try {
       const value = await fetch(call);
-      document.good = { value, fetchedAt: this.clock.now() };
-      if (restsAfter) {
+      if (isLatest()) {
+        document.good = { value, fetchedAt: this.clock.now() };
+      }
+      if (isLatest() && restsAfter) {
         this.rests.begin(document.subject);
       }
       return value;
     } catch (error) {
-      const failure = isExhibitorError(error) ? failureOf(error) : undefined;
-      this.rests.begin(document.subject, undefined, failure);
+      if (isLatest()) {
+        const failure = isExhibitorError(error) ? failureOf(error) : undefined;
+        this.rests.begin(document.subject, undefined, failure);
+      }
       throw error;
     } finally {
-      if (document.fetch?.call === call) {
+      if (isLatest()) {
         document.fetch = undefined;
       }
     }

@@ -152,18 +152,22 @@ export class TokenService {
 
   /** Waits for the next token within the deadline of a call: that of the renewal under way, else of a new one. */
   async #wait(tenant: Tenant, call: Call): Promise<TimedToken> {
+    const state = this.#stateOf(tenant);
+    const joined = joinable(state.renewal);
     try {
       if (call.isOver) {
         throw call.failure({ tenant: tenant.key });
       }
-      const state = this.#stateOf(tenant);
-      const joined = joinable(state.renewal);
       // What is published where this call itself starts the renewal and no other process had the token.
       const outcome = state.refused === undefined ? 'fetched' : 'forced';
       const token = await call.join(joined ?? this.#renew(tenant, state, call.remaining()));
       publishOutcome(tenant, joined !== undefined || token.isShared ? 'shared' : outcome);
       return token;
     } catch (error) {
+      // The renewal has used up the time that it began with. This call has joined it later, and has time for another one.
+      if (joined?.call.isOverdue === true && !call.isOver) {
+        return this.tokenFor(tenant, call);
+      }
       publishFailure(tenant, error);
       throw error;
     }
@@ -181,8 +185,12 @@ export class TokenService {
     try {
       const isCurrent = (): boolean => this.#states.get(tenant.stateKey) === state;
       const token = await this.#source.renew({ tenant, state, call, isCurrent });
-      state.token = token;
-      state.refused = undefined;
+      // One that was overdue may end after a later one.
+      const isLatest = state.renewal?.call === call;
+      if (isLatest || token.expiresAt > (state.token?.expiresAt ?? 0)) {
+        state.token = token;
+        state.refused = undefined;
+      }
       return token;
     } catch (error) {
       state.renewalFailed();

@@ -420,6 +420,20 @@ describe('a refused ID token or code', () => {
     expect(lines.errors).toEqual([]);
   });
 
+  it('that a browser delivers hides none of the provider within the minute', async () => {
+    const host = await startWith((callback) => ({
+      tenants: { acme: provider.tenantOptions(callback, { responseType: 'code id_token' }) },
+      secrets: [COOKIE_SECRET],
+    }));
+    lines.clear();
+    provider.script = { frontToken: { key: KEYS.attacker } };
+    expect((await logInAt(new Visitor(), host)).status).toBe(401);
+    provider.script = { backToken: { key: KEYS.attacker } };
+    expect((await logInAt(new Visitor(), host)).status).toBe(401);
+    provider.script = {};
+    expect(lines.all).toHaveLength(2);
+  });
+
   it('is logged once a minute for each tenant and cause, and anew where the tenant was forgotten', async () => {
     const host = await startWith((callback) => ({
       tenants: { acme: provider.tenantOptions(callback), beta: provider.tenantOptions(callback) },

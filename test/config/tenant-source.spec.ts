@@ -233,6 +233,24 @@ describe('a caller that joins a read', () => {
     expect(asked).toEqual(['acme']);
   });
 
+  it('gets what a later read has found, where the first never ends', async () => {
+    const { source, get } = await boot(isSilent, { http: { deadline: 300 } });
+    const first = get().catch(({ code }) => code);
+    await pause(200);
+    const joined = get();
+    expect(await first).toBe('deadline_exceeded');
+    source.find = () => apiOnly();
+    const { stateKey } = await get();
+    expect((await joined).stateKey).toBe(stateKey);
+  });
+
+  it('of which one has little time leaves the source without a failure', async () => {
+    const { get, list } = await boot(answersAfter(100), { http: { deadline: 2_000 } });
+    await expect(list('acme', 50)).rejects.toMatchObject({ code: 'deadline_exceeded' });
+    await get();
+    expect([...logged.warnings, ...logged.errors]).toEqual([]);
+  });
+
   it('begins another where the first has had its time', async () => {
     const { asked, get } = await boot(isSilent, { http: { deadline: 200 } });
     const first = get().catch(({ code }) => code);

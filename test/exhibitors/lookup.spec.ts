@@ -307,6 +307,21 @@ describe('lookupCache', () => {
       return Promise.allSettled(calls);
     };
 
+    it('an interceptor of the host never ends', async () => {
+      let isHanging = false;
+      const axios: ExhibitorModuleOptions['axios'] = ({ interceptors }) =>
+        interceptors.request.use((config) => (isHanging ? new Promise(() => undefined) : config));
+      const lookupCache = { ttl: 1, staleIfError: 60_000 };
+      const hanging = await startRestHost({ tenant: sandbox.tenantOptions('acme'), axios, lookupCache });
+      const lookup = (deadline = 5_000) =>
+        firstValueFrom(hanging.exhibitors.lookup(EVENT, SAM, { deadline }));
+      await lookup();
+      isHanging = true;
+      await aWhile();
+      await expect(lookup(200)).rejects.toMatchObject({ code: 'deadline_exceeded' });
+      await hanging.close();
+    });
+
     it('an interceptor of the host throws', async () => {
       let isBroken = false;
       const tenant = sandbox.tenantOptions('acme');

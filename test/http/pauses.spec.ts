@@ -126,6 +126,28 @@ describe('a service that answers 429 with Retry-After', () => {
   });
 });
 
+it('a request that waited for a slot is not sent in a pause that began meanwhile', async () => {
+  const waiting: ServerResponse[] = [];
+  const { seen, list } = await start(
+    { api: (_request, response) => void waiting.push(response) },
+    { maxConcurrent: 1, attempts: 1 },
+  );
+  const calls = [list()];
+  await eventually(() => waiting.length === 1);
+  calls.push(list(), list(), list(), list());
+  await pause(50);
+  const timer = setInterval(() => {
+    for (const response of waiting.splice(0)) {
+      sendJson(response, {}, 429, { 'retry-after': '30' });
+    }
+  }, 20);
+  const errors = (await Promise.all(calls)) as { code: string; attempts: number }[];
+  clearInterval(timer);
+  const one = errors.map(({ code, attempts }) => `${code} ${attempts}`);
+  expect(one).toEqual(['rate_limited 1', ...Array<string>(4).fill('rate_limited 0')]);
+  expect(seen.api).toBe(1);
+});
+
 it('a service that answers 503 with Retry-After fails that call only: it may be about one event', async () => {
   const { seen, list, find } = await start({ api: limits('60', 503) });
   for (const requests of [1, 2]) {

@@ -531,6 +531,26 @@ describe("session: 'bearer' with tenants", () => {
   });
 });
 
+it('a tenant of a source whose options changed verifies a known token anew', async () => {
+  const { login, ...tenant } = door.tenantOptions('acme');
+  let more: object = {};
+  const host = await start(
+    () =>
+      ({
+        tenant: undefined,
+        tenants: { find: () => ({ ...tenant, login: { ...login, ...more } }) },
+        tenantCache: { ttl: 1 },
+        allowedOrigins: () => true,
+        resolveTenant: () => 'acme',
+      }) as never,
+  );
+  const token = await mint();
+  expect((await visit(host, '/me', token)).status).toBe(200);
+  more = { authorize: () => false };
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  expectRefused(await visit(host, '/me', token), 'not_authorized');
+});
+
 describe('TokenValidator', () => {
   let validator: TokenValidator;
   beforeAll(async () => {

@@ -102,6 +102,13 @@ describe.each(['express', 'fastify'] as const)("session: 'host' on %s", (kind) =
     expect(await get('/me')).toMatchObject([200, {}]);
   });
 
+  it.each(['a/../b@example.com', '..', 'no address'])('sends no lookup of %s', async (email) => {
+    user = identity({ email });
+    const before = sandbox.requests.length;
+    expect(await get('/mine')).toEqual(refused(400, 'invalid_argument'));
+    expect(sandbox.requests.slice(before).map((one) => JSON.stringify(one))).toEqual([]);
+  });
+
   it('gives each request an object of its own, also where the host has kept that of another one', async () => {
     await get('/keep');
     const before = kept.at(-1);

@@ -243,6 +243,16 @@ describe('the hint that a process is asking', () => {
     expect(one.posts.length).toBeLessThanOrEqual(4);
   });
 
+  it('is not set, and nobody is waited for, while the endpoint rests for this process', async () => {
+    const { one } = await fleet(1, { answer: refused('invalid_client') });
+    await expect(one.text()).rejects.toMatchObject({ code: 'token_rejected' });
+    const startedAt = performance.now();
+    for (const _ of [1, 2, 3]) {
+      await expect(one.text()).rejects.toMatchObject({ code: 'token_rejected', attempts: 0 });
+    }
+    expect(performance.now() - startedAt).toBeLessThan(500);
+  });
+
   it('is none of another token: that of the last renewal delays no next one', async () => {
     const { one, two, all } = await fleet(2);
     await textsOf(all);

@@ -143,6 +143,7 @@ export class ExhibitorLookups {
   }
 
   async #ask(subject: LookupSubject, call: Call, isLatest: () => boolean): Promise<readonly unknown[]> {
+    call.tenant = subject.tenant.key;
     try {
       const answer = await this.#slots.run(subject, call, () => this.#endpoint.find(subject, call));
       if (isLatest()) {

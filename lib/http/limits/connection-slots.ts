@@ -52,7 +52,10 @@ export class ConnectionSlots {
 
   async #wait(user: ConnectionUser, queue: Queue, call: Call): Promise<'entered' | 'over'> {
     this.#queues.set(user, queue);
-    const entry = await queued(queue, call);
+    const entering = queued(queue, call);
+    // The time in which the origin counts as shared may have ended since the others began to wait.
+    this.#serve();
+    const entry = await entering;
     if (queue.size === 0 && this.#queues.get(user) === queue) {
       this.#queues.delete(user);
     }

@@ -112,10 +112,10 @@ export class RequestLimits {
    *
    * @returns how long such a request now pauses, in whole ms: at most as long as a rest of its kind
    */
-  pauseAfter(outcome: Outcome, retryAfterMs: number | undefined, about: string | undefined): number {
+  pauseAfter(outcome: Outcome, retryAfterMs: number, about: string | undefined): number {
     const { code, status } = outcome;
     const isAsked = status === 429 || (status === 503 && this.operation === 'token');
-    if (!isAsked || retryAfterMs === undefined || code === undefined) {
+    if (!isAsked || code === undefined) {
       return 0;
     }
     this.#pauses ??= this.#newPauses();

@@ -68,12 +68,14 @@ export class HttpClient {
     if (call.isOver) {
       return Promise.resolve(ended());
     }
+    const sentAt = this.clock.now();
     call.sent += 1;
+    call.partner.wasAsked(sentAt);
     const attempt = call.part(request.timeout);
     const sent: SentRequest = {
       call,
       attempt,
-      sentAt: this.clock.now(),
+      sentAt,
       status: undefined,
       isWhole: false,
       refusal: undefined,
@@ -166,7 +168,7 @@ export class HttpClient {
     if (status >= 400) {
       sent.refusal = reply;
       // The body of a refusal says no more than why.
-      attempt.limit(Math.min(1_000, call.remaining() / 2));
+      attempt.limit(Math.min(1_000, call.remaining() / 2, attempt.remaining()));
     }
     try {
       const data = await readBody(body, replyLimit, Number(headers['content-length']));
