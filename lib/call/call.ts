@@ -28,21 +28,26 @@ export interface CallKeeper {
  * when the module closes: also between two steps of the same turn. Then it emits `abort`, once. When its work is done before, it must
  * be cleared, as {@link run} does.
  *
+ * | member      | true where                                                                                     |
+ * | ----------- | ---------------------------------------------------------------------------------------------- |
+ * | `isOver`    | it is over. A call whose work is done is not                                                    |
+ * | `isTimeUp`  | it is over because its time was up                                                             |
+ * | `isHeldUp`  | likewise, but this process was too busy then: the partner may have been in time                |
+ * | `isOverdue` | the time that it began with is up. Calls that join it may have given it more                   |
+ *
  * undici takes it as the signal of a request. An `AbortSignal` for each call and request would take 10 µs more of a page.
  */
 export class Call extends EventEmitter<{ abort: [] }> {
-  /** True once the time is up, the caller aborted or the module closed. Only the call itself sets it. */
+  /** Only the call itself sets it. */
   isOver = false;
   /** Number of requests sent within this call so far: `attempts` of its error. */
   sent = 0;
   /** Key of the tenant of those requests. */
   tenant: string | undefined;
   readonly partner = new Partner();
-  /** This process was too busy when the time was up: the partner may have been in time. */
   isHeldUp = false;
 
   #endsAt = Number.POSITIVE_INFINITY;
-  /** End of the time that it began with. Callers that join it may give it more. */
   readonly #overdueAt: number;
   #limit: TimeLimit | undefined;
   #ending: keyof typeof ENDINGS | undefined;
@@ -73,12 +78,10 @@ export class Call extends EventEmitter<{ abort: [] }> {
     this.#overdueAt = this.#endsAt;
   }
 
-  /** True once the time that it began with is up, also where callers that joined it gave it more. */
   get isOverdue(): boolean {
     return this.isOver || this.clock.now() >= this.#overdueAt;
   }
 
-  /** True where the time is up, rather than that the caller aborted or the module closed. */
   get isTimeUp(): boolean {
     return this.#ending === 'deadline';
   }
@@ -97,7 +100,10 @@ export class Call extends EventEmitter<{ abort: [] }> {
     return this.isOver ? 0 : Math.max(0, this.#endsAt - this.clock.now());
   }
 
-  /** The error of a call that is over: `aborted`, `deadline_exceeded`, or `service_unavailable` when closed. */
+  /**
+   * The error of a call that is over: `aborted`, `deadline_exceeded`, or `service_unavailable` when closed. `deadline_exceeded` also for
+   * one that had too little time left to begin something.
+   */
   failure(details?: ExhibitorErrorDetails): ExhibitorError {
     const { code, message } = ENDINGS[this.#ending ?? 'deadline'];
     return new ExhibitorError(code, message, details);

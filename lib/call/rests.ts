@@ -12,11 +12,11 @@ export const LONGEST_RESTS = {
   /** Likewise, token requests with one secret. */
   client: 60_000,
   /** Token requests with one secret that the endpoint refused for good, or did not answer. */
-  refusal: 30_000,
+  tokenRequest: 30_000,
   /** Renewals of a token while it is held. */
-  renewal: 60_000,
+  earlyRenewal: 60_000,
   /** Renewals of a token because the service refused it. */
-  rejection: 10_000,
+  replacement: 10_000,
   /** Requests to a partner that cannot be reached: an open circuit. */
   circuit: 5_000,
   /** A lookup that failed and has an old answer. */
@@ -30,7 +30,7 @@ export const LONGEST_RESTS = {
 } as const;
 
 /** Two of them after a token request that failed, but was not refused for good, in ms. */
-export const AFTER_FAILED_TOKEN = { refusal: 1_000, renewal: 5_000 } as const;
+export const AFTER_FAILED_TOKEN = { tokenRequest: 1_000, earlyRenewal: 5_000 } as const;
 
 /** What a rest is of: its kind, and what tells it from others of this kind. */
 export type Subject = readonly [kind: keyof typeof LONGEST_RESTS, ...names: (string | number)[]];

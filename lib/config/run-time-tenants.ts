@@ -141,7 +141,7 @@ export class RunTimeTenants {
     } catch (error) {
       // A read that the close of the module has ended says nothing of the source.
       const isFailure = isCurrent() && !this.calls.isClosed;
-      const lastGood = isFailure ? this.#afterFailure(key, before, error) : undefined;
+      const lastGood = isFailure ? this.#lastGoodAfter(key, before, error) : undefined;
       if (lastGood === undefined) {
         throw error;
       }
@@ -153,8 +153,11 @@ export class RunTimeTenants {
     }
   }
 
-  /** The tenant whose last good options serve after this error; `undefined` where none do. */
-  #afterFailure(key: string, before: KnownTenant | undefined, error: unknown): Tenant | undefined {
+  /**
+   * A read has failed. That there is no such tenant, or that its options are wrong, is remembered. Any other failure is logged, and its key
+   * rests where last good options serve: then the tenant is returned.
+   */
+  #lastGoodAfter(key: string, before: KnownTenant | undefined, error: unknown): Tenant | undefined {
     const refusal = refusalOf(error);
     if (refusal !== undefined) {
       this.#known.delete(key);

@@ -129,32 +129,33 @@ export class EndedLogins implements OnModuleInit, OnApplicationShutdown {
     return this.#ends.has(id);
   }
 
-  /**
-   * True from the time of an end on. Other text in the store, here `NaN`, is an end at once. So is an end more than a minute ahead: it was
-   * written before the date of the host was set back.
-   */
+  /** True from the time of an end on. So is `NaN`, other text in the store. */
   #isPast(end: number): boolean {
     const now = this.clock.epochMs();
-    const isToCome = end > now && end <= now + GRACE + CLOCK_DIFFERENCE;
-    return !isToCome;
+    // An end is a minute ahead at most. One that is farther was written before the date of the host was set back.
+    return Number.isNaN(end) || end <= now || end > now + GRACE + CLOCK_DIFFERENCE;
   }
 
   /** @param loginKey name of the login in `notEnded` */
   async #isEndedInStore(id: string, logoutNames: readonly LogoutName[], loginKey: string): Promise<boolean> {
     const askedAt = this.clock.now();
-    const names = [id, ...logoutNames.map(({ name }) => name)];
-    const times = await Promise.all(names.map((name) => this.#read(name)));
-    const [end, ...logouts] = times;
-    const hasEnd = typeof end === 'number';
-    if ((hasEnd && this.#isPast(end)) || logoutNames.some(({ isEndedBy }, at) => isEndedBy(logouts[at]))) {
+    const [end, ...logouts] = await Promise.all([
+      this.#read(id),
+      ...logoutNames.map(async ({ name, isEndedBy }) => {
+        const at = await this.#read(name);
+        return at === null ? null : isEndedBy(at);
+      }),
+    ]);
+    if ((typeof end === 'number' && this.#isPast(end)) || logouts.includes(true)) {
       return true;
     }
-    if (hasEnd) {
+    if (typeof end === 'number') {
       // The end is to come: a new login in another process has replaced this one. For `knowsEndOf`.
       this.#rememberEnd(id, end, CLOCK_MARGIN);
     }
+    const hasAnswered = end !== null && !logouts.includes(null);
     const ttl = askedAt + this.#settings.logoutCheck.ttl - this.clock.now();
-    if (ttl > 0 && !times.includes(null)) {
+    if (hasAnswered && ttl > 0) {
       this.#notEnded.set(loginKey, true, { ttl });
     }
     return false;

@@ -35,8 +35,8 @@ export interface UserLogout {
 /** A name under which a logout is looked for that may have ended a login. */
 export interface LogoutName {
   readonly name: string;
-  /** @param logoutAt what was found: a time in ms since 1970, `NaN` for other text in the store; without a number no logout is known */
-  readonly isEndedBy: (logoutAt: number | undefined | null) => boolean;
+  /** @param logoutAt of the logout that was found, in ms since 1970, `NaN` for other text in the store; `undefined` where none was */
+  readonly isEndedBy: (logoutAt: number | undefined) => boolean;
 }
 
 /**
@@ -50,7 +50,7 @@ export function namesOfUser(
 ): LogoutName[] {
   const byTime = (name: string): LogoutName => ({
     name,
-    isEndedBy: (logoutAt) => typeof logoutAt === 'number' && logoutAt >= loggedInAt,
+    isEndedBy: (logoutAt = Number.NaN) => logoutAt >= loggedInAt,
   });
   const registrations = new Set([registration ?? currentRegistration, currentRegistration]);
   return [...registrations].flatMap((one): LogoutName[] => [
@@ -58,7 +58,7 @@ export function namesOfUser(
     byTime(nameOf('user', one, subject, tenant)),
     sid === undefined
       ? byTime(nameOf('sessionless', one, subject))
-      : { name: nameOf('session', one, sid), isEndedBy: (logoutAt) => typeof logoutAt === 'number' },
+      : { name: nameOf('session', one, sid), isEndedBy: (logoutAt) => logoutAt !== undefined },
   ]);
 }
 

@@ -70,7 +70,10 @@ export class SharedTokens {
   }
 
   /** The token in the store, where it is a better one than the one that is held. */
-  async #read(name: string, { token: held, refused, replaced }: TokenState): Promise<TimedToken | undefined> {
+  async #read(
+    name: string,
+    { token: held, rejected, replaced }: TokenState,
+  ): Promise<TimedToken | undefined> {
     const { success, output } = v.safeParse(storedToken, await this.values.readSealed(TOKEN, name));
     if (!success) {
       return undefined;
@@ -78,7 +81,7 @@ export class SharedTokens {
     const requestedAt = output.requestedAt - this.#epoch();
     const token = new TimedToken({ ...output, requestedAt, isShared: true }, this.clock);
     const isNewer =
-      refused?.by === 'service' ? requestedAt > refused.at : token.expiresAt > (held?.expiresAt ?? 0);
+      rejected?.by === 'service' ? requestedAt > rejected.at : token.expiresAt > (held?.expiresAt ?? 0);
     const isWanted = isNewer && token.expiresAt > this.clock.now() && token.accessToken !== replaced;
     return isWanted ? token : undefined;
   }

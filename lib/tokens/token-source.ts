@@ -81,18 +81,18 @@ export class TokenSource {
     const { tenant, state, call } = need;
     const secretText = secretTextOf(client);
     const secret = digestOf(secretText);
-    const refusal = state.recentFailure(secret);
+    const failure = state.recentFailure(secret);
     // Named by what only a holder of the secret knows: a process without it finds nothing.
     const ofClient = [client.tokenUrl, client.id, tenant.settings.scope, secretText];
     const name = this.values.enabled ? this.values.secretName(JSON.stringify(ofClient)) : undefined;
     // While the endpoint rests for this process, no other one is waited for.
-    const shared = name === undefined ? undefined : await this.#find(name, need, refusal === undefined);
+    const shared = name === undefined ? undefined : await this.#find(name, need, failure === undefined);
     if (shared !== undefined) {
       return shared;
     }
-    if (refusal !== undefined) {
+    if (failure !== undefined) {
       call.partner.failed();
-      throw errorOf(refusal, { tenant: tenant.key, attempts: call.sent });
+      throw errorOf(failure, { tenant: tenant.key, attempts: call.sent });
     }
     const token = await this.#request(client, secret, need);
     if (name !== undefined && need.isCurrent()) {
@@ -108,7 +108,7 @@ export class TokenSource {
    * @param name of the token in the store
    */
   async #find(name: string, { state, call }: TokenNeed, mayWait: boolean): Promise<TimedToken | undefined> {
-    if (state.refused?.by === 'host') {
+    if (state.rejected?.by === 'host') {
       return undefined;
     }
     // Half of the time at most: the rest is for the token endpoint.

@@ -9,7 +9,7 @@ import type { TimedToken } from './token-lifetime.js';
  * Why the next token must be another one: the service refused this one, in reply to a request that was sent `at` ({@link Clock.now}), or
  * the host dropped it. A token of another process counts only if it was requested later; once the host dropped it, none counts.
  */
-export type Refused =
+export type Rejected =
   { readonly by: 'service'; readonly token: string; readonly at: number } | { readonly by: 'host' };
 
 /** A token that is younger, in ms, is not renewed because of a 401. */
@@ -32,17 +32,17 @@ export class TokenState {
   constructor(
     private readonly rests: Rests,
     private readonly tenant: Pick<StateKey, 'id'>,
-    public refused?: Refused,
+    public rejected?: Rejected,
   ) {}
 
   /** The access token that the next one replaces; empty where there is none. */
   get replaced(): string {
-    return this.refused?.by === 'service' ? this.refused.token : (this.token?.accessToken ?? '');
+    return this.rejected?.by === 'service' ? this.rejected.token : (this.token?.accessToken ?? '');
   }
 
   /** False for a while after a failure: the held token serves. */
   get mayRenewEarly(): boolean {
-    return this.rests.left(this.#renewals) === 0;
+    return this.rests.left(this.#earlyRenewals) === 0;
   }
 
   /**
@@ -52,11 +52,11 @@ export class TokenState {
    * @param age of the token in ms, after a 401. After a 403 its age does not count
    */
   claimReplacement(age = Number.POSITIVE_INFINITY): boolean {
-    const rejections: Subject = ['rejection', this.tenant.id];
-    if (age < TOO_YOUNG || this.rests.left(rejections) > 0) {
+    const replacements: Subject = ['replacement', this.tenant.id];
+    if (age < TOO_YOUNG || this.rests.left(replacements) > 0) {
       return false;
     }
-    this.rests.begin(rejections);
+    this.rests.begin(replacements);
     return true;
   }
 
@@ -78,24 +78,26 @@ export class TokenState {
   requestFailed(origin: string, secret: string, failure: Failure, isPermanent: boolean): void {
     const asked = this.rests.left(clientPause(this.tenant.id, origin, secret));
     if (asked > 0) {
-      this.rests.begin(this.#renewals, asked);
+      this.rests.begin(this.#earlyRenewals, asked);
       return;
     }
-    const ms = isPermanent ? LONGEST_RESTS.refusal : AFTER_FAILED_TOKEN.refusal;
+    const ms = isPermanent ? LONGEST_RESTS.tokenRequest : AFTER_FAILED_TOKEN.tokenRequest;
     this.rests.begin(this.#requests(secret), ms, failure);
-    this.rests.begin(this.#renewals, ms);
+    if (isPermanent) {
+      this.rests.begin(this.#earlyRenewals, ms);
+    }
   }
 
-  /** A renewal failed, whatever the cause. */
+  /** A renewal failed, whatever the cause. A longer rest stays. */
   renewalFailed(): void {
-    this.rests.begin(this.#renewals, AFTER_FAILED_TOKEN.renewal);
+    this.rests.begin(this.#earlyRenewals, AFTER_FAILED_TOKEN.earlyRenewal);
   }
 
-  get #renewals(): Subject {
-    return ['renewal', this.#id];
+  get #earlyRenewals(): Subject {
+    return ['earlyRenewal', this.#id];
   }
 
   #requests(secret: string): Subject {
-    return ['refusal', this.#id, secret];
+    return ['tokenRequest', this.#id, secret];
   }
 }

@@ -14,7 +14,7 @@ import { TokenEndpoint } from './token-endpoint.service.js';
 import type { AccessToken, TimedToken } from './token-lifetime.js';
 import type { GetTokenOptions, InvalidateOptions } from './token-options.interface.js';
 import { TokenSource } from './token-source.js';
-import { TokenState, type Refused } from './token-state.js';
+import { TokenState, type Rejected } from './token-state.js';
 
 /**
  * Client-credentials access tokens of the tenants: cached, renewed in the background before they expire, and requested once
@@ -103,7 +103,7 @@ export class TokenService {
       if (!state.claimReplacement(this.clock.now() - refused.requestedAt)) {
         return undefined;
       }
-      state.refused = { by: 'service', token: refused.accessToken, at: sentAt };
+      state.rejected = { by: 'service', token: refused.accessToken, at: sentAt };
     }
     return this.#wait(tenant, call);
   }
@@ -114,7 +114,7 @@ export class TokenService {
     const isHeld =
       state.token?.accessToken === forbidden.accessToken && joinable(state.renewal) === undefined;
     if (isHeld && state.claimReplacement()) {
-      state.refused = { by: 'service', token: forbidden.accessToken, at: sentAt };
+      state.rejected = { by: 'service', token: forbidden.accessToken, at: sentAt };
       this.#renewBehind(tenant, state);
     }
   }
@@ -159,7 +159,7 @@ export class TokenService {
         throw call.failure({ tenant: tenant.key });
       }
       // What is published where this call itself starts the renewal and no other process had the token.
-      const outcome = state.refused === undefined ? 'fetched' : 'forced';
+      const outcome = state.rejected === undefined ? 'fetched' : 'forced';
       const token = await call.join(joined ?? this.#renew(tenant, state, call.remaining()));
       publishOutcome(tenant, joined !== undefined || token.isShared ? 'shared' : outcome);
       return token;
@@ -189,7 +189,7 @@ export class TokenService {
       const isLatest = state.renewal?.call === call;
       if (isLatest || token.expiresAt > (state.token?.expiresAt ?? 0)) {
         state.token = token;
-        state.refused = undefined;
+        state.rejected = undefined;
       }
       return token;
     } catch (error) {
@@ -206,8 +206,8 @@ export class TokenService {
     return this.#states.get(stateKey) ?? this.#newState(stateKey);
   }
 
-  #newState(key: StateKey, refused?: Refused): TokenState {
-    const state = new TokenState(this.rests, key, refused);
+  #newState(key: StateKey, rejected?: Rejected): TokenState {
+    const state = new TokenState(this.rests, key, rejected);
     this.#states.set(key, state);
     return state;
   }

@@ -81,7 +81,7 @@ function pagesThatFit({ totalCount, totalPages, itemsPerPage }: PaginationMetada
 }
 
 /** True where the rows equal those of the page before: the service repeats its last page. */
-export function isRepeated(rows: readonly unknown[], before: readonly unknown[]): boolean {
+function isRepeated(rows: readonly unknown[], before: readonly unknown[]): boolean {
   return rows.length > 0 && isDeepStrictEqual(rows, before);
 }
 

@@ -16,9 +16,11 @@ const DEEPEST = 100;
 /** The body of a complete reply cannot be used. The message says why. */
 export class UnreadableBody extends Error {}
 
+/** So many parts of a body are joined to a block: a part of one byte takes a hundred bytes as an object of its own. */
+const PARTS_OF_BLOCK = 256;
+
 /**
- * The whole body. One above the limit is not read further. Parts are joined as they arrive: a part of one byte takes a hundred
- * bytes as an object of its own.
+ * The whole body. One above the limit is not read further, and not joined: blocks of megabytes would make V8 collect all of its memory.
  *
  * @throws {UnreadableBody}
  */
@@ -28,7 +30,8 @@ export function readBody(
   contentLength: number,
 ): Promise<Buffer> {
   return new Promise((resolve, reject) => {
-    let data = Buffer.alloc(0);
+    const blocks: Buffer[] = [];
+    let parts: Buffer[] = [];
     let size = 0;
     const giveUp = (): void => {
       reject(new UnreadableBody(TOO_LARGE));
@@ -36,18 +39,18 @@ export function readBody(
     };
     body
       .on('error', reject)
-      .on('end', () => resolve(data.subarray(0, size)))
+      .on('end', () => resolve(Buffer.concat([...blocks, ...parts], size)))
       .on('data', (part: Buffer) => {
-        const needed = size + part.length;
-        if (needed > limit) {
+        size += part.length;
+        if (size > limit) {
           giveUp();
           return;
         }
-        if (needed > data.length) {
-          data = Buffer.concat([data], Math.max(needed, Math.min(2 * data.length, limit)));
+        parts.push(part);
+        if (parts.length === PARTS_OF_BLOCK) {
+          blocks.push(Buffer.concat(parts));
+          parts = [];
         }
-        part.copy(data, size);
-        size = needed;
       });
     if (contentLength > limit) {
       giveUp();
