@@ -11,7 +11,7 @@ export const LONGEST_RESTS = {
   contact: 60_000,
   /** Likewise, token requests with one secret. */
   client: 60_000,
-  /** Token requests with one secret that the endpoint refused for good, or did not answer. */
+  /** Token requests with one secret that the endpoint refused for good; after another failure 1 s. */
   tokenRequest: 30_000,
   /** Renewals of a token while it is held. */
   earlyRenewal: 60_000,

@@ -162,8 +162,10 @@ export class RequestAttempts {
     const { call } = this;
     const outcome = await client.send(request, call);
     const cause = outcome.kind === 'failed' ? outcome.cause : undefined;
+    // An interceptor failed, or this process: it was too busy, or had no file left.
+    const isOurs = outcome.kind === 'failed' && (cause === 'interceptor' || outcome.suspects?.length === 0);
     const isSilent = call.isOver || cause === 'timeout';
-    if (!isSilent && (outcome.code === undefined || cause === 'interceptor')) {
+    if (outcome.code === undefined || isOurs) {
       call.partner.answered();
     } else if (!isSilent) {
       call.partner.failed();

@@ -14,7 +14,7 @@ import type { Call } from '../call/call.js';
 export interface FoundIdentity {
   identity: ExhibitorIdentity;
   tenant: Tenant;
-  /** Where it was found. */
+  /** Where it was found. `cookie` also for one that a step of the host returned: it is no user of the host's session. */
   mode: SessionMode;
   /** Of one in a cookie: see {@link KeptIdentity}. */
   endsAt?: number;
@@ -48,7 +48,9 @@ export function parseIdentity(value: unknown): ExhibitorIdentity | undefined {
     return undefined;
   }
   const { id = '', issuer, subject, email, tenant, tenantId = '', clientId = '', redirectUri = '' } = value;
-  const { claims = {}, loggedInAt, expiresAt = Number.MAX_SAFE_INTEGER } = value;
+  const { claims = {}, expiresAt = Number.MAX_SAFE_INTEGER } = value;
+  // Columns of a database have `null` for what is optional.
+  const loggedInAt = value['loggedInAt'] ?? undefined;
   if (!isString(id) || !isString(issuer) || !isString(subject) || !isString(email) || !isString(tenant)) {
     return undefined;
   }
@@ -74,7 +76,7 @@ export function parseIdentity(value: unknown): ExhibitorIdentity | undefined {
     identity.loggedInAt = loggedInAt;
   }
   for (const name of OPTIONAL_STRINGS) {
-    const given = value[name];
+    const given = value[name] ?? undefined;
     if (isString(given)) {
       identity[name] = given;
     } else if (given !== undefined) {

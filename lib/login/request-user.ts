@@ -1,12 +1,12 @@
 /**
  * What is in `request.user`:
  *
- * | set by                                            | recognised by                             | read as a user of the host |
- * | ------------------------------------------------- | ----------------------------------------- | -------------------------- |
- * | a guard, from a cookie or an override of the host | `USERS`                                   | no                         |
- * | a guard, from a bearer token                      | `USERS`, at a later request `TOKEN_USERS` | no                         |
- * | a guard, from a user of the host                  | `USERS`                                   | yes                        |
- * | the host: anything else                           | neither                                   | yes                        |
+ * | set by                                                              | recognised by                              | read as a user of the host |
+ * | ------------------------------------------------------------------- | ------------------------------------------ | -------------------------- |
+ * | a guard of this request, from a cookie or an override of the host   | `USERS` of the request                     | no                         |
+ * | a guard of this request, from a user of the host                    | `USERS` of the request                     | yes                        |
+ * | a guard, from a bearer token: of this request, or of an earlier one | `USERS` of the request, else `TOKEN_USERS` | no                         |
+ * | the host: anything else                                             | neither                                    | yes                        |
  */
 import type { HttpContext } from '../browser/http-context.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
@@ -31,15 +31,15 @@ const TOKEN_USERS = new WeakSet<object>();
 
 /**
  * Sets `request.user` to an object of this request, to which the host may add members; its claims are read-only. An earlier guard may have
- * set one for the same identity: that is set again, unless the host has set a user of its own since.
+ * set one for the same identity: that is set again.
  */
 export function setUser(http: HttpContext, found: FoundIdentity): ExhibitorIdentity {
   const request: GuardedRequest = http.request;
   const users = request[USERS] ?? [];
   const earlier = users.find((one) => isSame(one.found, found));
-  // With the mode `host` the identity was read from `request.user`: an object that no guard has set is a new one of the host.
-  const isNewOfHost = found.mode === 'host' && request.user !== earlier?.user;
-  const user = earlier === undefined || isNewOfHost ? newUser(found) : earlier.user;
+  // With the mode `host` the identity was read from `request.user`: where that is another object, the host has set it since.
+  const isReplaced = found.mode === 'host' && earlier !== undefined && request.user !== earlier.user;
+  const user = earlier === undefined || isReplaced ? newUser(found) : earlier.user;
   // The host may have changed members of its user since: those that were read now count.
   request[USERS] = [...users.filter((one) => one !== earlier), { user, found }];
   request.user = user;

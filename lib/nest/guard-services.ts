@@ -118,7 +118,7 @@ export class ExhibitorGuardServices {
 
   /**
    * An identity that a step of a guard returned, with the tenant that was checked for it. An identity that the host made itself has the
-   * tenant that it names, and the mode `cookie`, so that no later guard takes it for a user of the host's session.
+   * tenant that it names.
    *
    * @internal
    */

@@ -307,6 +307,30 @@ describe('lookupCache', () => {
       return Promise.allSettled(calls);
     };
 
+    it('this process has no file left', async () => {
+      let hasFiles = true;
+      const http: HttpOptions = {
+        deadline: 2_000,
+        dispatcher: ({ Agent, buildConnector }) => {
+          const connect = buildConnector({});
+          const limited: typeof connect = (options, callback) =>
+            hasFiles
+              ? connect(options, callback)
+              : callback(Object.assign(new Error('connect'), { code: 'EMFILE' }), null);
+          return new Agent({ connect: limited, pipelining: 0 });
+        },
+      };
+      const lookupCache = { ttl: 1, staleIfError: 60_000 };
+      const tenant = { ...sandbox.tenantOptions('acme'), http };
+      const limited = await startRestHost({ tenant, lookupCache });
+      const lookup = () => firstValueFrom(limited.exhibitors.lookup(EVENT, SAM));
+      await lookup();
+      hasFiles = false;
+      await aWhile();
+      await expect(lookup()).rejects.toMatchObject({ code: 'service_unavailable', attempts: 3 });
+      await limited.close();
+    });
+
     it('an interceptor of the host never ends', async () => {
       let isHanging = false;
       const axios: ExhibitorModuleOptions['axios'] = ({ interceptors }) =>

@@ -102,6 +102,11 @@ describe.each(['express', 'fastify'] as const)("session: 'host' on %s", (kind) =
     expect(await get('/me')).toMatchObject([200, {}]);
   });
 
+  it('may have null for what is optional, as columns of a database do', async () => {
+    user = identity({ sid: null, returnTo: null, registration: null, loggedInAt: null });
+    expect(await get('/mine')).toMatchObject([200, { eventId: 'world-2026' }]);
+  });
+
   it.each(['a/../b@example.com', '..', 'no address'])('sends no lookup of %s', async (email) => {
     user = identity({ email });
     const before = sandbox.requests.length;

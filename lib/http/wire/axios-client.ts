@@ -71,37 +71,34 @@ export class AxiosClient {
   }
 
   /**
-   * The outcome of a request; never rejects. axios calls the interceptors, if there are any, and our adapter. Four cases:
+   * The outcome of a request; never rejects. axios calls the interceptors, if there are any, and our adapter. It ends in one of five ways:
    *
-   * - There is no interceptor: axios returns the response of the adapter, or throws its error. The outcome is that of the adapter.
-   * - Interceptors let request and reply pass: the same, also where one handles the error of the adapter.
-   * - An interceptor threw: axios throws an error that is not of the adapter. The request failed.
-   * - An interceptor replaced the adapter: axios returns, but ours has no outcome. The request failed.
-   *
-   * An interceptor may never end: where the call ends first, `race` throws.
+   * 1. There is a reply, which axios returns.
+   * 2. The request failed: axios throws the error of the adapter, unless an interceptor has handled it.
+   * 3. An interceptor replaced the adapter: axios returns, but ours has sent nothing.
+   * 4. The call ends first, since an interceptor may never end: `race` throws.
+   * 5. An interceptor threw.
    */
   async send(request: OwnRequest, call: Call): Promise<Outcome> {
     const { method, url, headers } = request;
     const shownToInterceptors = this.#hasInterceptors ? { method, url, headers: { ...headers } } : {};
-    const adapterResult: AdapterResult = { outcome: undefined, error: undefined };
-    const adapter = this.#adapterFor(request, call, adapterResult);
+    const result: AdapterResult = { outcome: undefined, error: undefined };
+    const adapter = this.#adapterFor(request, call, result);
+    // An interceptor may throw `undefined`.
+    let thrown: { error: unknown } | undefined;
     try {
       await call.race(this.#http.axiosRef.request({ adapter, ...shownToInterceptors }));
     } catch (error) {
-      const outcome = await adapterResult.outcome;
-      if (call.isOver) {
-        return outcome?.kind === 'failed' ? outcome : failed('the call is over', { status: outcome?.status });
-      }
-      // An interceptor may throw `undefined`.
-      if (adapterResult.error === undefined || error !== adapterResult.error) {
-        return failedInInterceptor(outcome, error, this.#causeOf(error, adapter));
-      }
+      thrown = { error };
     }
-    if (adapterResult.outcome === undefined) {
-      const replaced = new TypeError('an axios interceptor replaced the adapter');
-      return failedInInterceptor(undefined, replaced, replaced);
+    if (thrown === undefined || (result.error !== undefined && result.error === thrown.error)) {
+      return result.outcome ?? adapterReplaced();
     }
-    return adapterResult.outcome;
+    const outcome = await result.outcome;
+    if (call.isOver) {
+      return outcome?.kind === 'failed' ? outcome : failed('the call is over', { status: outcome?.status });
+    }
+    return failedInInterceptor(outcome, thrown.error, this.#causeOf(thrown.error, adapter));
   }
 
   /** Sends with the {@link HttpClient}. Interceptors get any status as a response. */
@@ -141,6 +138,11 @@ export class AxiosClient {
 function failedInInterceptor(reply: Outcome | undefined, thrown: unknown, cause: unknown): Failed {
   const facts = { cause: 'interceptor', thrown, passedOn: cause, status: reply?.status } as const;
   return failed('an axios interceptor of the host failed', facts);
+}
+
+function adapterReplaced(): Failed {
+  const replaced = new TypeError('an axios interceptor replaced the adapter');
+  return failedInInterceptor(undefined, replaced, replaced);
 }
 
 /** An instance without the defaults of axios. The host may have set its own there, such as the token of another service. */
