@@ -121,9 +121,10 @@ export class PublishedDocuments<T> {
       }
       return value;
     } catch (error) {
-      if (isLatest()) {
-        const failure = isExhibitorError(error) ? failureOf(error) : undefined;
-        this.rests.begin(document.subject, undefined, failure);
+      const failure = isExhibitorError(error) ? error : undefined;
+      // Where code of the host failed, the provider needs no rest.
+      if (isLatest() && failure?.isOfHost !== true) {
+        this.rests.begin(document.subject, undefined, failure && failureOf(failure));
       }
       throw error;
     } finally {

@@ -1,6 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import * as v from 'valibot';
 import type { Clock } from '../call/clock.js';
+import { createCache, type ExpiringCache } from '../call/expiring-cache.js';
 import type { SharedValues } from '../store/shared-values.service.js';
 import { TimedToken } from './token-lifetime.js';
 import { HEADER_SAFE } from './token-reply.js';
@@ -11,6 +12,9 @@ const HINT = 'token-hint';
 
 /** How long a hint says that a process is asking for a token, in ms. */
 const HINT_TTL = 2_000;
+
+/** Hints that a process remembers as its own. */
+const MOST_HINTS = 1_000;
 
 /** Waits of a process that finds a hint, in ms: 1,050 in all. It looks for the token after each, and then asks for one itself. */
 const WAITS = [150, 300, 600];
@@ -25,10 +29,15 @@ const storedToken = v.object({
 
 /** The tokens that processes share through the `store` of the host. Each has a name, which only holders of its secret can make. */
 export class SharedTokens {
+  /** Those of this process. After a request that failed, it must not wait for itself. */
+  readonly #ownHints: ExpiringCache<true>;
+
   constructor(
     private readonly values: SharedValues,
     private readonly clock: Clock,
-  ) {}
+  ) {
+    this.#ownHints = createCache(clock, { max: MOST_HINTS });
+  }
 
   /**
    * The token of another process: at once, or after a wait where one is asking for it now.
@@ -47,6 +56,9 @@ export class SharedTokens {
     // `null`: the store does not answer, so nobody is waited for.
     const isFirst = (await this.values.write(HINT, hint, '1', HINT_TTL, { ifAbsent: true })) !== false;
     if (isFirst) {
+      this.#ownHints.set(hint, true, { ttl: HINT_TTL });
+    }
+    if (isFirst || this.#ownHints.has(hint)) {
       return undefined;
     }
     for (const ms of WAITS) {

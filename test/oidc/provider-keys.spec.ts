@@ -467,6 +467,23 @@ describe('the keys of several tenants', () => {
     expect(fetches()).toBe(1);
   });
 
+  it('are fetched anew at once where an interceptor of the host has thrown', async () => {
+    let isBroken = true;
+    const axios: ExhibitorModuleOptions['axios'] = (instance) => {
+      instance.interceptors.request.use((config) => {
+        if (isBroken) {
+          throw new TypeError('of the host');
+        }
+        return config;
+      });
+    };
+    await boot(undefined, { axios });
+    await expect(validate()).rejects.toMatchObject({ code: 'service_unavailable' });
+    isBroken = false;
+    await validate();
+    expect(fetches()).toBe(1);
+  });
+
   it('are fetched anew after a deadline, however many wait for a fetch that code of the host never ends', async () => {
     let sent = 0;
     const axios: ExhibitorModuleOptions['axios'] = (instance) => {

@@ -253,6 +253,16 @@ describe('the hint that a process is asking', () => {
     expect(performance.now() - startedAt).toBeLessThan(500);
   });
 
+  it('is not waited for by the process that has set it', async () => {
+    const { one } = await fleet(1, { answer: refused('temporarily_unavailable') });
+    await expect(one.text()).rejects.toMatchObject({ code: 'token_unavailable' });
+    one.clock.ahead = 1_500;
+    one.answer = slowly();
+    const startedAt = performance.now();
+    expect(await one.text()).toMatch(/^token-/);
+    expect(performance.now() - startedAt).toBeLessThan(900);
+  });
+
   it('is none of another token: that of the last renewal delays no next one', async () => {
     const { one, two, all } = await fleet(2);
     await textsOf(all);
