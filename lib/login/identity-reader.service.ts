@@ -12,7 +12,7 @@ import { Clock } from '../call/clock.js';
 import { BearerIdentities, bearerTokenOf } from './bearer-identities.service.js';
 import { IdentityCookie } from './identity-cookie.service.js';
 import { IdTokenCookie, type KeptIdToken } from './id-token-cookie.service.js';
-import { isIdentityOf, parseIdentity, type FoundIdentity, type KeptIdentity } from './identity.js';
+import { ENDLESS, isIdentityOf, parseIdentity, type FoundIdentity, type KeptIdentity } from './identity.js';
 import { hostUserOf } from './request-user.js';
 
 /** The logins of a request, which may have ended. */
@@ -110,6 +110,10 @@ export class IdentityReader {
   #readHost(http: HttpContext): Pick<FoundIdentity, 'identity' | 'endsAt'> | undefined {
     const user = hostUserOf(http);
     const identity = parseIdentity(user);
+    if (identity?.expiresAt === ENDLESS && identity.loggedInAt !== undefined) {
+      // Its login ends as any other: an end of it is remembered no longer.
+      identity.expiresAt = identity.loggedInAt + this.#longest;
+    }
     if (identity !== undefined) {
       return { identity };
     }

@@ -36,11 +36,14 @@ export interface FormerIdentity {
   person: string;
 }
 
+/** End of an identity that the host keeps without one. */
+export const ENDLESS = Number.MAX_SAFE_INTEGER;
+
 const OPTIONAL_STRINGS = ['registration', 'eventId', 'returnTo', 'sid'] as const;
 
 /**
  * The identity in a cookie or in the host's session: its known members, each of its type. A host stores all of them; those that it left
- * out are empty, and without `expiresAt` it never expires. Not by a schema: with a session of the host this runs at each request, and
+ * out are empty, and `expiresAt` is then {@link ENDLESS}. Not by a schema: with a session of the host this runs at each request, and
  * a schema took a fifth of the guard's time.
  */
 export function parseIdentity(value: unknown): ExhibitorIdentity | undefined {
@@ -48,7 +51,7 @@ export function parseIdentity(value: unknown): ExhibitorIdentity | undefined {
     return undefined;
   }
   const { id = '', issuer, subject, email, tenant, tenantId = '', clientId = '', redirectUri = '' } = value;
-  const { claims = {}, expiresAt = Number.MAX_SAFE_INTEGER } = value;
+  const { claims = {}, expiresAt = ENDLESS } = value;
   // Columns of a database have `null` for what is optional.
   const loggedInAt = value['loggedInAt'] ?? undefined;
   if (!isString(id) || !isString(issuer) || !isString(subject) || !isString(email) || !isString(tenant)) {

@@ -156,6 +156,7 @@ describe.each(['express', 'fastify'] as const)("session: 'host' on %s", (kind) =
     ['of a tenant id that the key has no more', { tenantId: 'the id of a former customer' }],
     ['of a tenant nobody has', { tenant: '__proto__' }],
     ['that is over', { expiresAt: 1 }],
+    ['without an end, whose login is over', { expiresAt: undefined, loggedInAt: Date.now() - 28_801_000 }],
     ['whose end is no number', { expiresAt: Number.NaN }],
   ])('treats a user %s as not logged in', async (_, overrides) => {
     user = identity(overrides);
