@@ -8,9 +8,9 @@ interface Line {
   depth: number;
 }
 
-/** The pictures of `CONTRIBUTING.md`, each a list of files. */
+/** The pictures of `docs/architecture.md`, each a list of files. */
 const PICTURES: readonly (readonly Line[])[] = [
-  ...readFileSync(join(ROOT, 'CONTRIBUTING.md'), 'utf8').matchAll(/^```text\n([^]*?)\n```$/gm),
+  ...readFileSync(join(ROOT, 'docs/architecture.md'), 'utf8').matchAll(/^```text\n([^]*?)\n```$/gm),
 ].map(([, picture = '']) =>
   picture.split('\n').map((line) => {
     const [, indent = '', file = ''] = /^((?: {2})*)(\S+) {2,}\S/.exec(line) ?? [];
@@ -30,7 +30,7 @@ function importsOf(file: string): string[] {
   return [...text.matchAll(/from '(\.[^']+)\.js'/g)].map(([, path = '']) => join(folder, `${path}.ts`));
 }
 
-describe('the pictures of CONTRIBUTING.md', () => {
+describe('the pictures of docs/architecture.md', () => {
   it('are those of list(), start and callback of a login, a guarded request, a logout and a token', () => {
     expect(PICTURES.map(([first]) => first?.file)).toEqual([
       'exhibitors/exhibitors.service.ts',
