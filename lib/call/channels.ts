@@ -40,8 +40,8 @@ export interface LoginMessage {
 }
 
 /**
- * Message of `nestjs-exhibitor:store`: one per token or ended login that is looked for in the shared store (`hit`, `miss`), per token that another
- * process requested meanwhile (`waited`), and per operation that failed or was left out while the store rests (`failed`).
+ * Message of `nestjs-exhibitor:store`: one per token or ended login that is looked for in the shared store (`hit`, `miss`), per token
+ * that another process requested meanwhile (`waited`), and per operation that failed or was left out while the store rests (`failed`).
  */
 export interface StoreMessage {
   /** `token`, `spent-state`, `ended-login` and others. */

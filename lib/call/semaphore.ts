@@ -55,7 +55,7 @@ export class Semaphore {
   }
 }
 
-/** Offers a slot to each waiting call, which leaves the queue. False where it does not take it: its own time is up, too. */
+/** Waiting calls, each as a function that offers it a slot. The call then leaves the queue; `false` where it has too little time left. */
 export type Queue = Set<() => boolean>;
 
 /** Waits in the queue until a slot is offered, or until the call ends. */

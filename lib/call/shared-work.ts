@@ -10,6 +10,11 @@ export function startShared<R>(calls: Calls, ms: number, work: (call: Call) => P
   return { call, result };
 }
 
+/** True where the work that a caller had joined has used up the time that it began with, and the caller has time for another one. */
+export function mayStartNext(joined: SharedWork<unknown> | undefined, caller: Call): boolean {
+  return joined?.call.isOverdue === true && !caller.isOver;
+}
+
 /**
  * The work, where a caller that comes now may join it. Nobody joins work whose own time is up: what never ends, as a function of the host
  * may, would hold up all callers for as long as some come.

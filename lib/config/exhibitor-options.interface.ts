@@ -118,10 +118,10 @@ interface CommonOptions<T> {
    */
   axios?: ((instance: AxiosInstance) => unknown) | undefined;
   /**
-   * Origins on one of which every `baseUrl`, `authUrl`, endpoint and keys URL must be, with `discovery` the `issuer` too, or a
-   * function that accepts the origin of one for a tenant. Required with a {@link TenantSource}: a tenant that copies the issuer of another and has a token endpoint of its
-   * own can receive the codes of the other's users and log in as them. So no tenant may control an origin that another tenant's
-   * login may use. Default: any.
+   * Origins on one of which every `baseUrl`, `authUrl`, endpoint and keys URL must be, with `discovery` the `issuer` too, or a function
+   * that accepts the origin of one for a tenant. Required with a {@link TenantSource}: a tenant that copies the issuer of another and
+   * has a token endpoint of its own can receive the codes of the other's users and log in as them. So no tenant may control an origin
+   * that another tenant's login may use. Default: any.
    *
    * @example
    * allowedOrigins: (origin, tenantKey) => registeredOrigins.get(tenantKey)?.has(origin) === true,
@@ -185,8 +185,7 @@ interface CommonOptions<T> {
   /**
    * Id of an exhibitor, by which users select it: text, or a safe integer. Anything else is no id, also a number from 2⁵³: it was
    * rounded when the reply was read, blank text, and text of over 256 bytes. Return a member itself, not `String(member)`: the text
-   * `'undefined'` would be an id. Default:
-   * `exhibitor.id`, else `exhibitor.exhibitorId`.
+   * `'undefined'` would be an id. Default: `exhibitor.id`, else `exhibitor.exhibitorId`.
    */
   exhibitorId?: ((exhibitor: T) => string | number | undefined) | undefined;
   /**

@@ -81,7 +81,8 @@ export class RunTimeTenants {
     const joined = joinable(this.#reads.get(key));
     const longest = Math.max(ms, this.settings.http.deadline);
     const read = joined ?? this.#begin(key, known, longest * part);
-    // After the read: where both end at the same time, its failure counts.
+    // After the read, whose timer then fires first: where both end at the same time, its failure is noted before this caller goes on. To
+    // join it would set its timer anew.
     const own = this.calls.start(ms * part);
     try {
       return await own.run(() => (joined === undefined ? own.race(read.result) : own.join(joined)));
@@ -140,12 +141,10 @@ export class RunTimeTenants {
       return found.tenant;
     } catch (error) {
       // A read that the close of the module has ended says nothing of the source.
-      const isFailure = isCurrent() && !this.calls.isClosed;
-      const lastGood = isFailure ? this.#lastGoodAfter(key, before, error) : undefined;
-      if (lastGood === undefined) {
-        throw error;
+      if (isCurrent() && !this.calls.isClosed) {
+        this.#noteFailure(key, before, error);
       }
-      return lastGood;
+      throw error;
     } finally {
       if (isCurrent()) {
         this.#reads.delete(key);
@@ -155,14 +154,14 @@ export class RunTimeTenants {
 
   /**
    * A read has failed. That there is no such tenant, or that its options are wrong, is remembered. Any other failure is logged, and its key
-   * rests where last good options serve: then the tenant is returned.
+   * rests where last good options serve.
    */
-  #lastGoodAfter(key: string, before: KnownTenant | undefined, error: unknown): Tenant | undefined {
+  #noteFailure(key: string, before: KnownTenant | undefined, error: unknown): void {
     const refusal = refusalOf(error);
     if (refusal !== undefined) {
       this.#known.delete(key);
       this.#refused.set(key, refusal, { ttl: REFUSALS.ttl });
-      return undefined;
+      return;
     }
     // What the host threw is the cause, except of a timeout.
     const thrown = isExhibitorError(error) ? (error.cause ?? error) : error;
@@ -173,12 +172,11 @@ export class RunTimeTenants {
       // Visitors can make up keys: those that were never read share a line.
       const named = before === undefined ? '' : key;
       this.log.error(tenantSourceFails(what, key, thrown), `${what} ${named}`);
-      return undefined;
+      return;
     }
     const { staleIfError } = this.settings.tenantCache;
     this.log.warn(tenantSourceFails(what, key, thrown, staleIfError), `${what} ${key}`);
     this.rests.begin(['source', key]);
-    return before.tenant;
   }
 }
 

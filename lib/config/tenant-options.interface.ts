@@ -170,8 +170,7 @@ export interface LoginOptions extends ProviderOptions {
   clientAuth?: ClientAuth | undefined;
   /**
    * A logout also ends the session at the provider, at `endpoints.endSession`, with `discovery` at the address of the metadata, else
-   * at `{authUrl}/connect/endsession`. Without it, the
-   * next login is silently that of the same user. Default false.
+   * at `{authUrl}/connect/endsession`. Without it, the next login is silently that of the same user. Default false.
    */
   endSession?: boolean | undefined;
   /** Page to show after the logout at the provider, registered there. It must not change anything: any site can link to it. */

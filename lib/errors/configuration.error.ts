@@ -11,8 +11,7 @@ export interface ConfigurationProblem {
 
 /**
  * The options are wrong (`configuration_invalid`). Reports all wrong values together, each with its option path; where there are none, all
- * rules between options that are broken. It has no stack: where
- * Nest created the module says nothing about an option.
+ * rules between options that are broken. It has no stack: where Nest created the module says nothing about an option.
  */
 export class ConfigurationError extends ExhibitorError {
   declare readonly code: 'configuration_invalid';

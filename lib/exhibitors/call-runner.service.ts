@@ -43,8 +43,8 @@ export class CallRunner {
         // The tenant may have another deadline than the module: it counts from the start of the call on.
         const elapsed = ms - call.remaining();
         call.limit((deadline ?? tenant.http.deadline) - elapsed);
-        requireTime(call, tenant);
       }
+      requireTime(call, tenant);
       const result = await work(tenant, call);
       // A consumer that leaves from now on has nothing to end.
       consumer.remove(call.abort);
@@ -54,14 +54,16 @@ export class CallRunner {
 
   /** The tenant of a call of several requests. The search is a part of the call, with the time of one request. */
   tenantOf({ tenant: key, deadline = this.#deadline }: CallOptions, whole: Call): Promise<Tenant> {
-    return whole.part(deadline).run(async (search) => awaited(this.tenants.resolve(key, deadline), search));
+    return whole.part(deadline).run(async (search) => {
+      const tenant = await awaited(this.tenants.resolve(key, deadline), search);
+      requireTime(search, tenant);
+      return tenant;
+    });
   }
 }
 
-async function awaited(found: Tenant | Promise<Tenant>, call: Call): Promise<Tenant> {
-  const tenant = found instanceof Promise ? await call.race(found) : found;
-  requireTime(call, tenant);
-  return tenant;
+function awaited(found: Tenant | Promise<Tenant>, call: Call): Tenant | Promise<Tenant> {
+  return found instanceof Promise ? call.race(found) : found;
 }
 
 function requireTime(call: Call, tenant: Tenant): void {

@@ -80,8 +80,8 @@ export class ExhibitorLogins {
    * identity is not renewed, and not `request.user`.
    *
    * @param options `tenant`: key of the tenant; required with several
-   * @throws {ExhibitorError} `tenant_required`, `unknown_tenant`; `service_unavailable`, `rate_limited` or `deadline_exceeded` where what it needs
-   * is slow or down: the tenant source, and for a new bearer token keys, userinfo and `authorize`
+   * @throws {ExhibitorError} `tenant_required`, `unknown_tenant`; `service_unavailable`, `rate_limited` or `deadline_exceeded` where what
+   * it needs is slow or down: the tenant source, and for a new bearer token keys, userinfo and `authorize`
    * @example
    * handleConnection(client: WebSocket, request: IncomingMessage) { const identity = await this.logins.identify(request); … }
    */

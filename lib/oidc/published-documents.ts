@@ -115,9 +115,9 @@ export class PublishedDocuments<T> {
       const value = await fetch(call);
       if (isLatest()) {
         document.good = { value, fetchedAt: this.clock.now() };
-      }
-      if (isLatest() && restsAfter) {
-        this.rests.begin(document.subject);
+        if (restsAfter) {
+          this.rests.begin(document.subject);
+        }
       }
       return value;
     } catch (error) {

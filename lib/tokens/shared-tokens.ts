@@ -58,7 +58,7 @@ export class SharedTokens {
     if (isFirst) {
       this.#ownHints.set(hint, true, { ttl: HINT_TTL });
     }
-    if (isFirst || this.#ownHints.has(hint)) {
+    if (this.#ownHints.has(hint)) {
       return undefined;
     }
     for (const ms of WAITS) {

@@ -9,7 +9,7 @@ import { Clock, LONGEST_TIMER } from '../call/clock.js';
 import type { Call, SharedWork } from '../call/call.js';
 import { Calls } from '../call/calls.service.js';
 import { Rests } from '../call/rests.js';
-import { joinable, startShared } from '../call/shared-work.js';
+import { joinable, mayStartNext, startShared } from '../call/shared-work.js';
 import { TokenEndpoint } from './token-endpoint.service.js';
 import type { AccessToken, TimedToken } from './token-lifetime.js';
 import type { GetTokenOptions, InvalidateOptions } from './token-options.interface.js';
@@ -164,8 +164,7 @@ export class TokenService {
       publishOutcome(tenant, joined !== undefined || token.isShared ? 'shared' : outcome);
       return token;
     } catch (error) {
-      // The renewal has used up the time that it began with. This call has joined it later, and has time for another one.
-      if (joined?.call.isOverdue === true && !call.isOver) {
+      if (mayStartNext(joined, call)) {
         return this.tokenFor(tenant, call);
       }
       publishFailure(tenant, error);

@@ -8,7 +8,7 @@ import { Clock } from '../../call/clock.js';
 import type { Call, SharedWork } from '../../call/call.js';
 import { Calls } from '../../call/calls.service.js';
 import { Rests } from '../../call/rests.js';
-import { joinable, startShared } from '../../call/shared-work.js';
+import { joinable, mayStartNext, startShared } from '../../call/shared-work.js';
 import { createCache, type ExpiringCache } from '../../call/expiring-cache.js';
 import type { LookupFilter } from '../call-options.interface.js';
 import { exhibitorIdOf, type ExhibitorIdOf } from '../exhibitor-id.js';
@@ -102,8 +102,7 @@ export class ExhibitorLookups {
       report(subject, 'miss');
       return found;
     } catch (error) {
-      // The lookup has used up the time that it began with. This call has joined it later, and has time for another one.
-      if (joined?.call.isOverdue === true && !caller.isOver) {
+      if (mayStartNext(joined, caller)) {
         return this.find(subject, caller);
       }
       const old = isOutage(error, work.call, patience) ? this.#cache?.get(key) : undefined;
