@@ -165,6 +165,45 @@ describe('a reading that starts beyond the end', () => {
     expect(asked(service.urls)).toEqual([...each, ...each]);
   });
 
+  /** Its replies where it reports the number of rows of a page as its page size. */
+  const rowsAsSize =
+    (answer: Answer): Answer =>
+    (request) => {
+      const { paginationMetadata, data } = answer(request) as ReturnType<typeof wrapper>;
+      return { paginationMetadata: { ...paginationMetadata, itemsPerPage: data.length }, data };
+    };
+
+  it.each(ENDINGS.filter(([name]) => !name.startsWith('4')))(
+    'or at the last page is read where the service reports its rows as page size, and answers %s',
+    async (_name, answer) => {
+      const { exhibitors } = against(rowsAsSize(ending(answer)));
+      for (const options of [{}, { expect: size }, { expect: size, onDrift: 'ignore' }] as const) {
+        const messages = await messagesOn('nestjs-exhibitor:drift', async () => {
+          const last = all(exhibitors.stream('e', { ...options, startPage: 3 }));
+          await expect(last).resolves.toEqual(rows(COUNT).slice(100));
+          for (const startPage of [4, 5]) {
+            await expect(all(exhibitors.pages('e', { ...options, startPage }))).resolves.toEqual([]);
+          }
+        });
+        expect(messages).toEqual([]);
+      }
+      for (const startPage of [3, 4]) {
+        const other = { totalCount: COUNT, itemsPerPage: 30 };
+        const reading = all(exhibitors.pages('e', { startPage, expect: other }));
+        await expect(reading).rejects.toMatchObject({ code: 'pagination_drift' });
+      }
+    },
+  );
+
+  it('fails at a short last page, also where its page size is the number of its rows', async () => {
+    const { exhibitors } = against(rowsAsSize(({ page }) => wrapper(page, page === 3 ? 19 : 50, COUNT)));
+    const breach = { field: 'data.length', expected: 20, seen: 19, page: 3 };
+    for (const expected of [undefined, size]) {
+      const reading = all(exhibitors.pages('e', { startPage: 3, expect: expected }));
+      await expect(reading).rejects.toMatchObject({ breach, lastGoodPage: 0 });
+    }
+  });
+
   it.each(ENDINGS)(
     'fails where the event has another size and the service answers %s',
     async (_name, answer) => {

@@ -11,68 +11,91 @@ export interface Page<T = unknown> {
   rows: readonly unknown[];
 }
 
+/** The size of an event, by the first page of a reading. All pages of the reading must fit it. */
+export type EventSize = Readonly<Pick<PaginationMetadata, 'totalCount' | 'totalPages' | 'itemsPerPage'>>;
+
+/** A page compared with the size of its event and with the page before. */
+export interface Comparison {
+  /** What contradicts; empty where the page fits. */
+  breaches: PaginationBreach[];
+  /** True where the event ends before this page. */
+  isBeyondEnd: boolean;
+}
+
 /**
- * Compares a page with the first one and with the one before it; the first page must agree with itself. The
- * page size of the first page counts, not the requested one: the service may limit it. A page beyond the end may have any
- * number.
+ * The size of an event as the first page of a reading tells it, not as requested: the service may limit the page size. Some services
+ * report the number of rows as the page size of the last page. A reading that starts there, or behind it, does not know the page size.
+ *
+ * @param pageSize taken where the page size is not known
  */
-export function breachesOf(
-  seen: Page,
-  first: PaginationMetadata,
-  before: Page | undefined,
+export function eventSizeOf({ number, page, rows }: Page, pageSize: number): EventSize {
+  const { totalCount, totalPages, itemsPerPage } = page.paginationMetadata;
+  const reported = { totalCount, totalPages, itemsPerPage };
+  const isLater = number > 1 && number >= totalPages;
+  const isNumberOfRows = itemsPerPage === rows.length && pagesThatFit(reported) !== totalPages;
+  return isLater && isNumberOfRows ? { ...reported, itemsPerPage: pageSize } : reported;
+}
+
+/** Compares the size of an event with the size that the caller expects. */
+export function sizeBreaches(
+  event: EventSize,
+  size: Partial<EventSize> | undefined,
+  page: number,
 ): PaginationBreach[] {
+  return (['totalCount', 'itemsPerPage'] as const).flatMap((field) => {
+    const seen = event[field];
+    const expected = size?.[field] ?? seen;
+    return seen === expected ? [] : [{ field, expected, seen, page }];
+  });
+}
+
+/**
+ * Compares a page with the size of its event and with the page before. A page beyond the end may have any number.
+ *
+ * @param before `undefined` for the first page of a reading, which must agree with itself
+ */
+export function comparePage(seen: Page, event: EventSize, before: Page | undefined): Comparison {
   const { number, rows } = seen;
-  const metadata = seen.page.paginationMetadata;
+  const { currentPage, totalCount, totalPages, itemsPerPage } = seen.page.paginationMetadata;
+  const rowsDue = rowsExpected(number, event);
+  const isBeyondEnd = number > 1 && rowsDue === 0 && isNothingNew(rows, event, before);
+  // Some services number the only page of an empty event 0.
+  const isEmptyEvent = number === 1 && currentPage === 0 && event.totalCount === 0;
+
   const breaches: PaginationBreach[] = [];
   const expect = (field: string, expected: number | string, received: number | string): void => {
     if (received !== expected) {
       breaches.push({ field, expected, seen: received, page: number });
     }
   };
-  const isBeyond = isBeyondEnd(seen, first, before);
-  // Some services number the only page of an empty event 0.
-  const isEmptyEvent = metadata.currentPage === 0 && number === 1 && first.totalCount === 0;
-  if (!isBeyond && !isEmptyEvent) {
-    expect('currentPage', number, metadata.currentPage);
+  if (!isBeyondEnd && !isEmptyEvent) {
+    expect('currentPage', number, currentPage);
   }
-  expect('totalCount', first.totalCount, metadata.totalCount);
-  // Some services report another page size for the last page. That alone does no harm.
-  if (rows.length > metadata.itemsPerPage) {
-    expect('itemsPerPage', first.itemsPerPage, metadata.itemsPerPage);
+  expect('totalCount', event.totalCount, totalCount);
+  // Another page size alone does no harm: some services report one for the last page.
+  if (rows.length > itemsPerPage) {
+    expect('itemsPerPage', event.itemsPerPage, itemsPerPage);
   }
-  expect('totalPages', before === undefined ? pagesThatFit(first) : first.totalPages, metadata.totalPages);
-  if (!isBeyond) {
-    expect('data.length', rowsExpected(number, first), rows.length);
+  expect('totalPages', before === undefined ? pagesThatFit(event) : event.totalPages, totalPages);
+  if (!isBeyondEnd) {
+    expect('data.length', rowsDue, rows.length);
   }
-  if (before !== undefined && isRepeated(rows, before.rows)) {
+  if (before !== undefined && isRepeated(rows, before)) {
     expect('data', 'other rows', `the rows of page ${before.number}`);
   }
-  return breaches;
-}
-
-/** Compares the first page of a reading with the size that the caller expects. */
-export function sizeBreaches(
-  { number, page }: Page,
-  size: Partial<PaginationMetadata> | undefined,
-): PaginationBreach[] {
-  return (['totalCount', 'itemsPerPage'] as const).flatMap((field) => {
-    const seen = page.paginationMetadata[field];
-    const expected = size?.[field] ?? seen;
-    return seen === expected ? [] : [{ field, expected, seen, page: number }];
-  });
+  return { breaches, isBeyondEnd };
 }
 
 /**
- * Number of rows of a page according to the first page. Exact, not only an upper limit: a short page before the end would be
- * an undetected loss.
+ * Number of rows that a page must have. Exact, not only an upper limit: a short page before the end would be an undetected loss.
  */
-export function rowsExpected(page: number, first: PaginationMetadata): number {
-  const remaining = first.totalCount - (page - 1) * first.itemsPerPage;
-  return Math.max(0, Math.min(first.itemsPerPage, remaining));
+export function rowsExpected(page: number, { totalCount, itemsPerPage }: EventSize): number {
+  const remaining = totalCount - (page - 1) * itemsPerPage;
+  return Math.max(0, Math.min(itemsPerPage, remaining));
 }
 
 /** Number of pages that fits the count. An event without exhibitors has no page, or an empty one. */
-function pagesThatFit({ totalCount, totalPages, itemsPerPage }: PaginationMetadata): number {
+function pagesThatFit({ totalCount, totalPages, itemsPerPage }: EventSize): number {
   if (totalCount === 0) {
     return Math.min(totalPages, 1);
   }
@@ -80,28 +103,17 @@ function pagesThatFit({ totalCount, totalPages, itemsPerPage }: PaginationMetada
   return itemsPerPage === 0 ? -1 : Math.ceil(totalCount / itemsPerPage);
 }
 
-/** True where the rows equal those of the page before: the service repeats its last page. */
-function isRepeated(rows: readonly unknown[], before: readonly unknown[]): boolean {
-  return rows.length > 0 && isDeepStrictEqual(rows, before);
-}
-
-/**
- * True for an empty or repeated page beyond `totalCount`. It ends a stream that ignores drift, whatever number of pages the
- * service claims, and a reading that starts there: the service may answer the last page again. Page 1 is always delivered.
- */
-export function isBeyondEnd(
-  { number, rows }: Page,
-  first: PaginationMetadata,
-  before: Page | undefined,
-): boolean {
-  if (number === 1 || rowsExpected(number, first) > 0) {
-    return false;
-  }
+/** How services answer a page that an event does not have: without rows, or by the last page again. */
+function isNothingNew(rows: readonly unknown[], event: EventSize, before: Page | undefined): boolean {
   if (rows.length === 0) {
     return true;
   }
-  // A reading that starts there knows the number of rows of the last page, not the rows.
+  // The first page of a reading can be compared only with the number of rows of the last page.
   return before === undefined
-    ? rows.length === rowsExpected(first.totalPages, first)
-    : isRepeated(rows, before.rows);
+    ? rows.length === rowsExpected(event.totalPages, event)
+    : isRepeated(rows, before);
+}
+
+function isRepeated(rows: readonly unknown[], before: Page): boolean {
+  return rows.length > 0 && isDeepStrictEqual(rows, before.rows);
 }

@@ -4,8 +4,15 @@ import { isExhibitorError } from '../../errors/is-exhibitor-error.js';
 import { PaginationDriftError, type PaginationBreach } from '../../errors/pagination-drift.error.js';
 import type { Call } from '../../call/call.js';
 import type { StreamCall } from '../call-options.schema.js';
-import type { ExhibitorPage, PaginationMetadata } from './exhibitor-page.interface.js';
-import { breachesOf, isBeyondEnd, rowsExpected, sizeBreaches, type Page } from './page-drift.js';
+import type { ExhibitorPage } from './exhibitor-page.interface.js';
+import {
+  comparePage,
+  eventSizeOf,
+  rowsExpected,
+  sizeBreaches,
+  type EventSize,
+  type Page,
+} from './page-drift.js';
 import { PageWindow } from './page-window.js';
 
 /** What a service may answer to a page beyond the end of an event. */
@@ -24,8 +31,8 @@ export interface ReadPlan<T> extends Pick<
 }
 
 /**
- * Reads the pages of an event in order. Pages are fetched ahead, and each is compared with the first one. It closes itself when
- * its consumer leaves. Whoever leaves it before the last page must close it.
+ * Reads the pages of an event in order. Pages are fetched ahead, and each must fit the size of the event that the first one tells.
+ * It closes itself when its consumer leaves. Whoever leaves it before the last page must close it.
  */
 export class PageReader<T> {
   readonly #window: PageWindow<Page<T>>;
@@ -33,8 +40,8 @@ export class PageReader<T> {
   readonly #requests: Call;
   /** The page size that is requested. */
   #itemsPerPage: number;
-  /** Of the first page: the size of the event. `undefined` before that page. */
-  #first: PaginationMetadata | undefined;
+  /** `undefined` before the first page. */
+  #event: EventSize | undefined;
   /** The page that was returned last. */
   #before: Page | undefined;
 
@@ -95,30 +102,29 @@ export class PageReader<T> {
   }
 
   #check(seen: Page<T>): ExhibitorPage<T> | undefined {
-    const first = this.#first ?? this.#start(seen);
-    const before = this.#before;
-    this.#report(breachesOf(seen, first, before), this.plan.onDrift);
-    if (isBeyondEnd(seen, first, before)) {
+    const event = (this.#event ??= this.#start(seen));
+    const { breaches, isBeyondEnd } = comparePage(seen, event, this.#before);
+    this.#report(breaches, this.plan.onDrift);
+    // Also where drift is ignored: a stream ends there, whatever number of pages the service claims.
+    if (isBeyondEnd) {
       return undefined;
     }
     this.#before = seen;
     return seen.page;
   }
 
-  /** The first page tells how many there are, and their size. */
-  #start(seen: Page<T>): PaginationMetadata {
+  /** The first page tells how many pages there are, and their size. */
+  #start(first: Page<T>): EventSize {
     const { expect, startPage, maxPages } = this.plan;
-    this.#report(sizeBreaches(seen, expect), 'error');
-    const first = seen.page.paginationMetadata;
-    this.#first = first;
+    const event = eventSizeOf(first, expect?.itemsPerPage ?? this.#itemsPerPage);
+    this.#report(sizeBreaches(event, expect, first.number), 'error');
     // If the service limits the page size, that size is requested, so that page numbers and offsets agree.
-    if (first.itemsPerPage > 0) {
-      this.#itemsPerPage = Math.min(first.itemsPerPage, this.#itemsPerPage);
+    if (event.itemsPerPage > 0) {
+      this.#itemsPerPage = Math.min(event.itemsPerPage, this.#itemsPerPage);
     }
-    this.#window.extendTo(
-      Math.min(first.totalPages, maxPages === undefined ? Infinity : startPage + maxPages - 1),
-    );
-    return first;
+    const lastWanted = maxPages === undefined ? Infinity : startPage + maxPages - 1;
+    this.#window.extendTo(Math.min(event.totalPages, lastWanted));
+    return event;
   }
 
   #report(breaches: readonly PaginationBreach[], onDrift: StreamCall['onDrift']): void {
