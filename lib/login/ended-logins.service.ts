@@ -12,7 +12,7 @@ const KIND = 'ended-login';
 /** Entries of each cache. Ends and logouts have no common limit: many logouts at a provider must not displace ends. */
 const MAX = 100_000;
 
-/** An end at once, as the store has it: a time that is earlier than every other end. */
+/** An end at once: a time that is earlier than every other end. */
 const AT_ONCE = 1;
 
 /** How long a login still counts once a new login of the same person has replaced it, in ms: its requests are under way. */
@@ -26,6 +26,13 @@ const CLOCK_DIFFERENCE = 10_000;
  * login must be remembered for so much longer.
  */
 export const CLOCK_MARGIN = 7_200_000;
+
+/** What the store has under a name. */
+interface StoredTime {
+  /** `NaN` for text that is no time; `undefined` where there is nothing, or the store does not answer. */
+  readonly time?: number;
+  readonly isDown?: true;
+}
 
 /** The registrations in this process that have no store, from start to close. See `#sharing`. */
 const withoutStore = new Set<EndedLogins>();
@@ -45,6 +52,8 @@ export class EndedLogins implements OnModuleInit, OnApplicationShutdown {
   /** Logins that had not ended when the store was asked, for `logoutCheck.ttl` ms. */
   readonly #notEnded: ExpiringCache<true>;
   readonly #settings: CheckedOptions['settings'];
+  /** How long an end or a logout is remembered where it is not known when the identity expires, in ms. */
+  readonly #longest: number;
 
   constructor(
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
@@ -52,6 +61,7 @@ export class EndedLogins implements OnModuleInit, OnApplicationShutdown {
     @Inject(Clock) private readonly clock: Clock,
   ) {
     this.#settings = settings;
+    this.#longest = settings.cookies.absoluteTtl + CLOCK_MARGIN;
     this.#ends = createCache(clock, { max: MAX });
     this.#logouts = createCache(clock, { max: MAX });
     this.#notEnded = createCache(clock, { max: MAX });
@@ -75,9 +85,10 @@ export class EndedLogins implements OnModuleInit, OnApplicationShutdown {
    * @param from time from which the login has ended, a minute from now at most. Default: at once
    */
   async end(id: string, validUntil?: number, from = AT_ONCE): Promise<void> {
-    const left =
-      validUntil === undefined ? this.#settings.cookies.absoluteTtl : validUntil - this.clock.epochMs();
-    const ttl = Math.min(left, LONGEST_COOKIE) + CLOCK_MARGIN;
+    const ttl =
+      validUntil === undefined
+        ? this.#longest
+        : Math.min(validUntil - this.clock.epochMs(), LONGEST_COOKIE) + CLOCK_MARGIN;
     // The identity of a host may have no id.
     if (ttl <= 0 || id === '') {
       return;
@@ -85,7 +96,7 @@ export class EndedLogins implements OnModuleInit, OnApplicationShutdown {
     this.#rememberEnd(id, from, ttl);
     if (this.#settings.store !== undefined) {
       const earliest = this.#ends.get(id) ?? from;
-      // The earlier end counts. An end at once replaces any other. An end in a minute replaces none: what the store has is earlier.
+      // An end at once replaces any other. An end in a minute replaces none: what the store has is earlier.
       const rules = earliest === AT_ONCE ? {} : ({ ifAbsent: true } as const);
       await this.values.writeSoon(KIND, id, String(earliest), ttl, rules);
     }
@@ -101,8 +112,23 @@ export class EndedLogins implements OnModuleInit, OnApplicationShutdown {
 
   /** Records a logout, which ends the logins that it names. Returns false where there is a store that did not take it. */
   async endBefore(logout: UserLogout): Promise<boolean> {
-    const taken = await Promise.all(namesOfLogout(logout).map((name) => this.#recordLogout(name, logout.at)));
+    const taken = await Promise.all(namesOfLogout(logout).map((name) => this.#record(name, logout.at)));
     return !taken.includes(false);
+  }
+
+  async #record(name: string, at: number): Promise<boolean> {
+    // Valid here before the store is asked, which may be slow.
+    this.#rememberLogout(name, at);
+    if (this.#settings.store === undefined) {
+      return true;
+    }
+    const stored = await this.values.read(KIND, name);
+    // Another process may have written this logout, or a later one.
+    if (stored === null || Number(stored) >= at) {
+      return stored !== null;
+    }
+    const latest = this.#logouts.get(name) ?? at;
+    return (await this.values.write(KIND, name, String(latest), this.#longest)) === true;
   }
 
   /**
@@ -124,50 +150,51 @@ export class EndedLogins implements OnModuleInit, OnApplicationShutdown {
     return !this.#notEnded.has(loginKey) && this.#isEndedInStore(id, logoutNames, loginKey);
   }
 
-  /** True where this process knows the end of this login, past or to come. */
-  knowsEndOf(id: string): boolean {
-    return this.#ends.has(id);
-  }
-
-  /** True from the time of an end on. So is `NaN`, other text in the store. */
-  #isPast(end: number): boolean {
-    const now = this.clock.epochMs();
-    // An end is a minute ahead at most. One that is farther was written before the date of the host was set back.
-    return Number.isNaN(end) || end <= now || end > now + GRACE + CLOCK_DIFFERENCE;
-  }
-
   /** @param loginKey name of the login in `notEnded` */
   async #isEndedInStore(id: string, logoutNames: readonly LogoutName[], loginKey: string): Promise<boolean> {
     const askedAt = this.clock.now();
     const [end, ...logouts] = await Promise.all([
       this.#read(id),
-      ...logoutNames.map(async ({ name, isEndedBy }) => {
-        const at = await this.#read(name);
-        return at === null ? null : isEndedBy(at);
-      }),
+      ...logoutNames.map(({ name }) => this.#read(name)),
     ]);
-    if ((typeof end === 'number' && this.#isPast(end)) || logouts.includes(true)) {
+    if (logoutNames.some(({ isEndedBy }, index) => isEndedBy(logouts[index]?.time))) {
       return true;
     }
-    if (typeof end === 'number') {
-      // The end is to come: a new login in another process has replaced this one. For `knowsEndOf`.
-      this.#rememberEnd(id, end, CLOCK_MARGIN);
+    if (end.time !== undefined) {
+      if (this.#isPast(end.time)) {
+        return true;
+      }
+      // A new login in another process has replaced this one. For `knowsEndOf`.
+      this.#rememberEnd(id, end.time, this.#longest);
     }
-    const hasAnswered = end !== null && !logouts.includes(null);
     const ttl = askedAt + this.#settings.logoutCheck.ttl - this.clock.now();
+    const hasAnswered = [end, ...logouts].every(({ isDown }) => isDown !== true);
     if (hasAnswered && ttl > 0) {
       this.#notEnded.set(loginKey, true, { ttl });
     }
     return false;
   }
 
-  /** The time that the store has under a name, `NaN` for other text; `undefined` without any; `null` where it does not answer. */
-  async #read(name: string): Promise<number | undefined | null> {
-    const stored = await this.values.read(KIND, name);
-    if (stored !== null) {
-      this.values.publishOutcome(KIND, stored === undefined ? 'miss' : 'hit');
+  async #read(name: string): Promise<StoredTime> {
+    const text = await this.values.read(KIND, name);
+    if (text === null) {
+      return { isDown: true };
     }
-    return typeof stored === 'string' ? Number(stored) : stored;
+    this.values.publishOutcome(KIND, text === undefined ? 'miss' : 'hit');
+    return text === undefined ? {} : { time: Number(text) };
+  }
+
+  /** True where this process knows the end of this login, past or to come. */
+  knowsEndOf(id: string): boolean {
+    return this.#ends.has(id);
+  }
+
+  /** True for an end that is not still to come; for `NaN` too. */
+  #isPast(end: number): boolean {
+    const ahead = end - this.clock.epochMs();
+    // A minute at most. An end that is farther ahead was written before the date of the host was set back.
+    const isToCome = ahead > 0 && ahead <= GRACE + CLOCK_DIFFERENCE;
+    return !isToCome;
   }
 
   #rememberEnd(id: string, from: number, ttl: number): void {
@@ -176,27 +203,9 @@ export class EndedLogins implements OnModuleInit, OnApplicationShutdown {
     }
   }
 
-  /** Returns false where there is a store that did not take the logout. */
-  async #recordLogout(name: string, at: number): Promise<boolean> {
-    // No login that began before the logout lives longer.
-    const ttl = this.#settings.cookies.absoluteTtl + CLOCK_MARGIN;
-    // Valid here before the store is asked, which may be slow.
-    this.#rememberLogout(name, at, ttl);
-    if (this.#settings.store === undefined) {
-      return true;
-    }
-    const stored = await this.values.read(KIND, name);
-    // Another process may have written this logout, or a later one.
-    if (stored === null || Number(stored) >= at) {
-      return stored !== null;
-    }
-    const latest = String(this.#logouts.get(name) ?? at);
-    return (await this.values.write(KIND, name, latest, ttl)) === true;
-  }
-
-  #rememberLogout(name: string, at: number, ttl: number): void {
+  #rememberLogout(name: string, at: number): void {
     for (const one of this.#sharing()) {
-      keep(one.#logouts, name, Math.max(at, one.#logouts.get(name) ?? at), ttl);
+      keep(one.#logouts, name, Math.max(at, one.#logouts.get(name) ?? at), this.#longest);
     }
   }
 

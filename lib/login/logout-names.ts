@@ -50,7 +50,7 @@ export function namesOfUser(
 ): LogoutName[] {
   const byTime = (name: string): LogoutName => ({
     name,
-    isEndedBy: (logoutAt = Number.NaN) => logoutAt >= loggedInAt,
+    isEndedBy: (logoutAt) => logoutAt !== undefined && logoutAt >= loggedInAt,
   });
   const registrations = new Set([registration ?? currentRegistration, currentRegistration]);
   return [...registrations].flatMap((one): LogoutName[] => [

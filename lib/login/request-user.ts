@@ -1,27 +1,32 @@
 /**
- * What is in `request.user`:
+ * Who has set `request.user`, and so where its identity was found ({@link FoundIdentity.mode}):
  *
- * | set by                                                              | recognised by                              | read as a user of the host |
- * | ------------------------------------------------------------------- | ------------------------------------------ | -------------------------- |
- * | a guard of this request, from a cookie or an override of the host   | `USERS` of the request                     | no                         |
- * | a guard of this request, from a user of the host                    | `USERS` of the request                     | yes                        |
- * | a guard, from a bearer token: of this request, or of an earlier one | `USERS` of the request, else `TOKEN_USERS` | no                         |
- * | the host: anything else                                             | neither                                    | yes                        |
+ * | mode     | `request.user` is                                                                              |
+ * | -------- | ---------------------------------------------------------------------------------------------- |
+ * | `cookie` | the user that a guard of this request has set for a cookie, or for the identity of an override |
+ * | `bearer` | the user that a guard has set for a bearer token, of this request or of an earlier one         |
+ * | `host`   | anything else that the host has set, or the copy of it that a guard of this request has set    |
  */
 import type { HttpContext } from '../browser/http-context.js';
+import type { SessionMode } from '../config/exhibitor-options.interface.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import type { ExhibitorRequest } from '../model/exhibitor-request.interface.js';
 import { frozenCopy, isRecord } from '../model/json-values.js';
 import type { FoundIdentity } from './identity.js';
 
+/** A user whom a guard has set, with its identity as it was found last. */
+interface SetUser {
+  readonly user: ExhibitorIdentity;
+  found: FoundIdentity;
+}
+
 /**
- * The users whom guards have set for a request, each with its identity as it was found last; fields of GraphQL may have several. Kept on
- * the request, not on the user, so that copies and logs of a user have nothing of the tenant. Not in a WeakMap, whose values outlive a
- * scavenge: that took 2 µs a request.
+ * The users of a request, the latest first; fields of GraphQL may have several. Kept on the request, not on the user, so that copies and
+ * logs of a user have nothing of the tenant. Not in a WeakMap, whose values outlive a scavenge: that took 2 µs a request.
  */
 const USERS = Symbol('nestjs-exhibitor.users');
 
-type GuardedRequest = ExhibitorRequest & { [USERS]?: { user: ExhibitorIdentity; found: FoundIdentity }[] };
+type GuardedRequest = ExhibitorRequest & { [USERS]?: readonly SetUser[] };
 
 /**
  * Users from bearer tokens of all requests: the host may set the same object at a later one. A copy of it is a user of the host. Cookies
@@ -36,14 +41,32 @@ const TOKEN_USERS = new WeakSet<object>();
 export function setUser(http: HttpContext, found: FoundIdentity): ExhibitorIdentity {
   const request: GuardedRequest = http.request;
   const users = request[USERS] ?? [];
-  const earlier = users.find((one) => isSame(one.found, found));
-  // With the mode `host` the identity was read from `request.user`: where that is another object, the host has set it since.
-  const isReplaced = found.mode === 'host' && earlier !== undefined && request.user !== earlier.user;
-  const user = earlier === undefined || isReplaced ? newUser(found) : earlier.user;
-  // The host may have changed members of its user since: those that were read now count.
-  request[USERS] = [...users.filter((one) => one !== earlier), { user, found }];
+  const earlier = users.find(
+    found.mode === 'host'
+      ? ({ user }) => user === request.user // From which the identity was read.
+      : (one) => isSame(one.found, found),
+  );
+  if (earlier !== undefined) {
+    // The host may have changed members of its user since.
+    earlier.found = found;
+    request.user = earlier.user;
+    return earlier.user;
+  }
+  const user = newUser(found);
+  request[USERS] = [{ user, found }, ...users];
   request.user = user;
   return user;
+}
+
+/** By subject and issuer too, since an override may give an identity without an id. */
+function isSame(before: FoundIdentity, { identity, tenant, mode }: FoundIdentity): boolean {
+  return (
+    before.mode === mode &&
+    before.tenant.stateKey === tenant.stateKey &&
+    before.identity.id === identity.id &&
+    before.identity.subject === identity.subject &&
+    before.identity.issuer === identity.issuer
+  );
 }
 
 function newUser({ identity, mode }: FoundIdentity): ExhibitorIdentity {
@@ -58,26 +81,17 @@ function newUser({ identity, mode }: FoundIdentity): ExhibitorIdentity {
   return user;
 }
 
-/** By subject and issuer too, since the identity of a host may have no id. */
-function isSame(before: FoundIdentity, { identity, tenant, mode }: FoundIdentity): boolean {
-  return (
-    before.mode === mode &&
-    before.tenant.stateKey === tenant.stateKey &&
-    before.identity.id === identity.id &&
-    before.identity.subject === identity.subject &&
-    before.identity.issuer === identity.issuer
-  );
-}
-
 /** The identity of a user whom a guard has set for this request. */
 export function foundOf(request: GuardedRequest, user: unknown): FoundIdentity | undefined {
   return request[USERS]?.find((one) => one.user === user)?.found;
 }
 
-/** `request.user` where it is a user of the host; `undefined` where it is that of a cookie or a bearer token. */
+/** `request.user` where it is a user of the host. */
 export function hostUserOf({ request }: Pick<HttpContext, 'request'>): object | undefined {
   const { user } = request;
-  const mode = foundOf(request, user)?.mode;
-  const isOfHost = mode === undefined || mode === 'host';
-  return isRecord(user) && isOfHost && !TOKEN_USERS.has(user) ? user : undefined;
+  return isRecord(user) && modeOf(request, user) === 'host' ? user : undefined;
+}
+
+function modeOf(request: GuardedRequest, user: object): SessionMode {
+  return TOKEN_USERS.has(user) ? 'bearer' : (foundOf(request, user)?.mode ?? 'host');
 }
