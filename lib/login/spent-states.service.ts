@@ -19,15 +19,17 @@ export class SpentStates {
   }
 
   /**
-   * Spends a state. Returns false where it was used before. A store that is down refuses no login.
+   * Spends a state. Returns false where it was used before. A store that is down or full refuses no login.
    *
    * @param ttl how long its login can still be finished, in ms
    */
   async spend(id: string, ttl: number): Promise<boolean> {
-    return (
-      this.spendHere(id, ttl) &&
-      (await this.values.write('spent-state', id, '1', ttl, { ifAbsent: true })) !== false
-    );
+    if (!this.spendHere(id, ttl)) {
+      return false;
+    }
+    const isWritten = await this.values.write('spent-state', id, '1', ttl, { ifAbsent: true });
+    // A store that is full returns false, too: then nothing is there.
+    return isWritten !== false || (await this.values.read('spent-state', id)) === undefined;
   }
 
   async isSpent(id: string): Promise<boolean> {

@@ -148,6 +148,22 @@ describe('used login states', () => {
     await visitor.visit(`${callback}?error=access_denied&state=${parameters.get('state')}`);
     expectRefusal(await toHost(visitor, arrival), 'state');
   });
+
+  it('refuse no login where the store is full and writes nothing, but those that it holds are used', async () => {
+    const visitor = new Visitor();
+    const arrival = await toProvider(visitor, one);
+    const copy = copyOf(visitor, one);
+    store.failure = 'full';
+    expect((await toHost(visitor, arrival)).status).toBe(303);
+    expectRefusal(await toHost(copy, arrival), 'state');
+    store.failure = 'none';
+    const next = await toProvider(visitor, one);
+    const again = copyOf(visitor, one);
+    expect((await toHost(visitor, next)).status).toBe(303);
+    store.failure = 'full';
+    const atOther = { ...next, callback: next.callback.replace(one.url, other.url) };
+    expectRefusal(await toHost(again, atOther), 'state');
+  });
 });
 
 describe('a logout that the store has not taken', () => {
