@@ -77,7 +77,11 @@ export class RouteAddresses {
     if (asked === undefined || asked.host === own.host) {
       return undefined;
     }
-    return `${own.origin}${routes.urlOf('login', { ...Object.fromEntries(searchParams), [MOVED]: '1' })}`;
+    // A login route of the host has parameters and a guard of its own.
+    const isOfHost = !(LOGIN_CONTROLLER in http.context.getClass());
+    const ownRoute = isOfHost ? addressOf(http, routes) : undefined;
+    const login = ownRoute ?? routes.urlOf('login', Object.fromEntries(searchParams));
+    return `${own.origin}${withQuery(login, { [MOVED]: '1' })}`;
   }
 
   /**

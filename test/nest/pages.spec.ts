@@ -27,6 +27,7 @@ import {
   ExhibitorExceptionFilter,
   ExhibitorGuard,
   ExhibitorIdentityGuard,
+  ExhibitorLoginGuard,
   ExhibitorModule,
   isExhibitorError,
   type Exhibitor,
@@ -124,6 +125,13 @@ class FailingCallbackGuard extends ExhibitorCallbackGuard {
 }
 
 @Injectable()
+class OwnLoginGuard extends ExhibitorLoginGuard {
+  protected override getLoginParameters(): { uiLocales: string } {
+    return { uiLocales: 'de' };
+  }
+}
+
+@Injectable()
 class RefusingCallbackGuard extends ExhibitorCallbackGuard {
   protected override onLoggedIn(_http: HttpContext, identity: ExhibitorIdentity): void {
     throw new HttpException(`${identity.subject} is blocked`, 403);
@@ -143,6 +151,14 @@ class Site extends SiteController {
   all(@CurrentExhibitors() exhibitors: Exhibitor[]): string {
     return `all ${exhibitors.length}`;
   }
+
+  @Get('events/:eventId/sign-in')
+  @UseGuards(OwnLoginGuard)
+  signIn(): void {}
+
+  @Post('events/:eventId/sign-in')
+  @UseGuards(OwnLoginGuard)
+  postedSignIn(): void {}
 
   @Get('unguarded')
   unguarded(@CurrentExhibitor() exhibitor: Exhibitor): unknown {
@@ -793,6 +809,19 @@ describe.each(['express', 'fastify'] as const)('pages in a host on %s', (kind) =
       const elsewhere = await open(new Visitor(), `${url}/auth/login`, headers);
       expect(elsewhere.location).not.toContain('//evil.example');
     }
+  });
+
+  it('lead a login at a route of the host to that route, where the event and the steps of its guard are', async () => {
+    const { url } = await start({ kind });
+    const { port } = new URL(url);
+    const path = '/events/world-2026/sign-in?a=b&a=c';
+    const moved = await open(new Visitor(), `http://localhost:${port}${path}`);
+    expect([moved.status, moved.location]).toEqual([302, `${url}${path}&moved=1`]);
+    const started = await open(new Visitor(), moved.location ?? '');
+    expect(new URL(started.location ?? '').searchParams.get('ui_locales')).toBe('de');
+    // A form cannot be sent on: its route may take no GET.
+    const form = await new Visitor().visit(`http://localhost:${port}${path}`, { form: {}, headers: PAGE });
+    expect([form.status, form.location]).toEqual([303, `${url}/auth/login?a=c&moved=1`]);
   });
 });
 
