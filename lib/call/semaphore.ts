@@ -46,12 +46,9 @@ export class Semaphore {
 
   /** Returns a slot, which goes to the call that has waited longest. */
   leave(): void {
-    for (const takesSlot of this.#queue ?? []) {
-      if (takesSlot()) {
-        return;
-      }
+    if (this.#queue === undefined || !offerSlot(this.#queue)) {
+      this.#active -= 1;
     }
-    this.#active -= 1;
   }
 }
 
@@ -74,4 +71,14 @@ export function queued(queue: Queue, call: Call): Promise<'entered' | 'over'> {
       resolve('over');
     });
   });
+}
+
+/** Offers a slot to the call that has waited longest, then to the next one. Returns whether one takes it. */
+export function offerSlot(queue: Queue): boolean {
+  for (const takesSlot of queue) {
+    if (takesSlot()) {
+      return true;
+    }
+  }
+  return false;
 }

@@ -1,12 +1,12 @@
 import type { Clock } from '../../call/clock.js';
 import type { Call } from '../../call/call.js';
-import { queued, type Queue } from '../../call/semaphore.js';
+import { offerSlot, queued, type Queue } from '../../call/semaphore.js';
 
-/** For how long an origin counts as shared after a second tenant used it, in ms. */
+/** For how long an origin counts as shared after requests of two tenants, in ms. */
 const SHARED_FOR = 60_000;
 
-/** Where several tenants use an origin, one of them has this part of its slots. */
-const PART = 4;
+/** The most that one tenant holds of the slots of a shared origin. */
+const SHARE = 0.25;
 
 /** Requests that take connections in common: those of one purpose of a tenant, or for one published document. */
 export interface ConnectionUser {
@@ -26,7 +26,7 @@ export class ConnectionSlots {
   #active = 0;
   /** Connections of each tenant that has one. */
   readonly #held = new Map<string | undefined, number>();
-  /** Waiting requests. The first user that may have a slot is the next; then it is the last. */
+  /** Waiting requests of each user. The users are in the order of their turns. */
   readonly #queues = new Map<ConnectionUser, Queue>();
   #lastTenant: string | undefined;
   #sharedUntil = 0;
@@ -41,22 +41,23 @@ export class ConnectionSlots {
    * one is free.
    */
   enter(user: ConnectionUser, call: Call): 'entered' | Promise<'entered' | 'over'> {
-    this.#notice(user.tenant);
-    const waiting = this.#queues.get(user);
-    if (waiting === undefined && this.#isFreeFor(user)) {
-      this.#take(user);
+    this.#noteTenant(user.tenant);
+    if (!this.#queues.has(user) && this.#active < this.slots && this.#mayHoldMore(user)) {
+      this.#count(user, 1);
       return 'entered';
     }
-    return this.#wait(user, waiting ?? new Set(), call);
+    return this.#wait(user, call);
   }
 
-  async #wait(user: ConnectionUser, queue: Queue, call: Call): Promise<'entered' | 'over'> {
+  async #wait(user: ConnectionUser, call: Call): Promise<'entered' | 'over'> {
+    const queue: Queue = this.#queues.get(user) ?? new Set();
     this.#queues.set(user, queue);
     const entering = queued(queue, call);
     // The time in which the origin counts as shared may have ended since the others began to wait.
     this.#serve();
     const entry = await entering;
-    if (queue.size === 0 && this.#queues.get(user) === queue) {
+    // A user keeps no turn where its last request has left the queue.
+    if (this.#queues.get(user)?.size === 0) {
       this.#queues.delete(user);
     }
     return entry;
@@ -64,39 +65,34 @@ export class ConnectionSlots {
 
   /** Returns a slot. */
   leave(user: ConnectionUser): void {
-    const { tenant } = user;
-    user.held -= 1;
-    const held = (this.#held.get(tenant) ?? 1) - 1;
-    if (held === 0) {
-      this.#held.delete(tenant);
-    } else {
-      this.#held.set(tenant, held);
+    this.#count(user, -1);
+    if (this.#queues.size > 0) {
+      this.#serve();
     }
-    this.#active -= 1;
-    this.#serve();
   }
 
-  /** Gives what is free to those that wait, in turn. */
+  /** Gives the free slots to users that wait, one at each turn. */
   #serve(): void {
-    // A user that is set again stands last, and this loop reaches it again.
     for (const [user, queue] of this.#queues) {
-      if (this.#active >= this.slots) {
+      if (this.#active === this.slots) {
         return;
       }
-      const [takesSlot] = queue;
-      if (this.#isFreeFor(user)) {
-        this.#queues.delete(user);
-        if (queue.size > 1) {
-          this.#queues.set(user, queue);
-        }
-        if (takesSlot?.() === true) {
-          this.#take(user);
-        }
+      if (!this.#mayHoldMore(user)) {
+        continue;
+      }
+      if (offerSlot(queue)) {
+        this.#count(user, 1);
+      }
+      this.#queues.delete(user);
+      if (queue.size > 0) {
+        // Its next turn is after those of all others, still in this loop.
+        this.#queues.set(user, queue);
       }
     }
   }
 
-  #notice(tenant: string | undefined): void {
+  /** A second tenant makes the origin a shared one. */
+  #noteTenant(tenant: string | undefined): void {
     if (tenant === undefined || tenant === this.#lastTenant) {
       return;
     }
@@ -106,24 +102,24 @@ export class ConnectionSlots {
     this.#lastTenant = tenant;
   }
 
-  /**
-   * The first connection of each purpose does not count against the tenant's quarter, so that slow lists or forged codes do not delay
-   * its guards.
-   */
-  #isFreeFor({ tenant, held }: ConnectionUser): boolean {
-    const isFirst = tenant !== undefined && held === 0;
-    return this.#active < this.slots && (isFirst || (this.#held.get(tenant) ?? 0) < this.#most);
-  }
-
-  /** Slots of one tenant. */
-  get #most(): number {
+  /** True where one more connection is within the share of the tenant. */
+  #mayHoldMore({ tenant, held }: ConnectionUser): boolean {
+    // The first one of each purpose does not count, so that slow lists or forged codes do not delay the guards of the tenant.
+    if (tenant !== undefined && held === 0) {
+      return true;
+    }
     const isShared = this.clock.now() < this.#sharedUntil;
-    return isShared ? Math.max(1, Math.floor(this.slots / PART)) : this.slots;
+    return !isShared || (this.#held.get(tenant) ?? 0) < Math.max(1, Math.floor(this.slots * SHARE));
   }
 
-  #take(user: ConnectionUser): void {
-    this.#active += 1;
-    user.held += 1;
-    this.#held.set(user.tenant, (this.#held.get(user.tenant) ?? 0) + 1);
+  #count(user: ConnectionUser, change: 1 | -1): void {
+    this.#active += change;
+    user.held += change;
+    const held = (this.#held.get(user.tenant) ?? 0) + change;
+    if (held === 0) {
+      this.#held.delete(user.tenant);
+    } else {
+      this.#held.set(user.tenant, held);
+    }
   }
 }
