@@ -160,12 +160,12 @@ export class LogoutService {
     return this.tenants.resolve(tenantKey);
   }
 
-  /** The fixed tenants whose keys may verify this token, one of each registration, so that it is verified once for each. */
+  /** The fixed tenants that may accept this token: one of those that check it alike, so that each check is made once. */
   #addresseesOf(claims: JWTPayload): Tenant[] {
     const addressed = this.tenants.fixed.filter(
       ({ login }) => login !== undefined && isAddressedTo(claims, login.issuer, login.clientId),
     );
-    return [...new Map(addressed.map((tenant) => [tenant.registration, tenant])).values()];
+    return [...new Map(addressed.map((tenant) => [checksOf(tenant), tenant])).values()];
   }
 
   async #record(tenant: Tenant, token: string): Promise<boolean> {
@@ -212,6 +212,11 @@ export class LogoutService {
     }
     return url.href;
   }
+}
+
+/** Equal for tenants that accept the same logout tokens: those of one registration may differ in these options. */
+function checksOf({ registration, login }: Tenant): string {
+  return JSON.stringify([registration, login?.algorithms, login?.clockTolerance]);
 }
 
 /**

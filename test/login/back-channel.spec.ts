@@ -7,7 +7,7 @@ import { clockOf } from '../support/clock.js';
 import type { Host, HostKind } from '../support/host.js';
 import { loggedLines } from '../support/logged-lines.js';
 import { OperatorLines } from '../support/operator-lines.js';
-import { CLIENT_ID, type ScriptedProvider } from '../support/provider.js';
+import { CLIENT_ID, type LoginOverrides, type ScriptedProvider } from '../support/provider.js';
 import { KEYS, sign, unsigned } from '../support/provider-keys.js';
 import { answers, set, without, type Claims, type TokenChange } from '../support/provider-script.js';
 import { Visitor, type Reply, type VisitOptions } from '../support/visitor.js';
@@ -412,6 +412,33 @@ describe('tenants of one issuer and client', () => {
     await logOutBy(host, {}, 400);
     expect(await isLoggedIn(visitor, host)).toBe(false);
   });
+
+  it.each<[option: string, strict: LoginOverrides, change: () => TokenChange]>([
+    ['algorithms', { algorithms: ['ES256'] }, () => ({})],
+    ['clockTolerance', { clockTolerance: 0 }, () => set({ iat: now() + 20 })],
+  ])(
+    'and keys, with other %s: a token that one of them accepts ends the logins of all, in any order',
+    async (_option, strict, change) => {
+      for (const order of [
+        ['acme', 'strict'],
+        ['strict', 'acme'],
+      ]) {
+        const host = await start({}, (callback) => ({
+          tenants: Object.fromEntries(
+            order.map((key) => [key, provider.tenantOptions(callback, key === 'strict' ? strict : {})]),
+          ),
+        }));
+        const visitors = [
+          await loggedIn(host, {}, {}, '?tenant=acme'),
+          await loggedIn(host, {}, { key: KEYS.es256 }, '?tenant=strict'),
+        ];
+        await logOutBy(host, { ...change(), key: KEYS.attacker }, 400);
+        expect(await areLoggedIn(host, ...visitors)).toEqual([true, true]);
+        await logOutBy(host, change());
+        expect(await areLoggedIn(host, ...visitors)).toEqual([false, false]);
+      }
+    },
+  );
 
   it('whose keys were changed in the options: the logins of before end, too', async () => {
     const shared = { store: new MemoryStore(), logoutCheck: { ttl: 0 } };
