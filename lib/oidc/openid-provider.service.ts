@@ -3,6 +3,7 @@ import * as v from 'valibot';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { LoginFailedError } from '../errors/login-failed.error.js';
 import { isRecord } from '../model/json-values.js';
+import { parseUrl } from '../model/parse-url.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../config/check-options.js';
 import type { ExhibitorSettings } from '../config/exhibitor-settings.js';
 import { MOST_KEYS, type KeySource } from '../config/key-source.js';
@@ -192,7 +193,11 @@ export async function usableReply<R>(reply: Promise<R>, name: string): Promise<R
 
 const unusable = (name: string): string => `${name}: the reply cannot be used`;
 
-/** Discovery 1.0 §4: a trailing slash is removed from the issuer, so that two issuers may have one address. */
+/**
+ * Discovery 1.0 §4: a trailing slash is removed from the issuer, so that two issuers may have one address. Percent-encoded, as a request
+ * needs it. An issuer that is no URL stays as it is.
+ */
 export function metadataUrl(issuer: string): string {
-  return `${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`;
+  const url = `${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`;
+  return parseUrl(url)?.href ?? url;
 }

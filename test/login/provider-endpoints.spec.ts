@@ -151,6 +151,18 @@ describe('discovery', () => {
     provider.script = { metadata, authorization };
     await expectLoginRefused(host, 'issuer');
   });
+
+  it.each(['/münchen', '/東京/', '/a b%C3%BC'])(
+    'requests the metadata of an issuer with other characters than those of a URL: %s',
+    async (path) => {
+      const issuer = provider.url + path;
+      const other = await start({}, (callback) => ({ tenant: discovering(callback, { issuer }) }));
+      provider.script = { metadata: changes({ issuer }) };
+      const { status } = await new Visitor().visit(`${other.url}/auth/login`);
+      const { pathname } = new URL(issuer.replace(/\/$/, ''));
+      expect([status, paths()]).toEqual([302, [pathname + METADATA]]);
+    },
+  );
 });
 
 it('private_key_jwt authenticates a login by discovery and the API client, each with its audience', async () => {
