@@ -61,6 +61,11 @@ export function codeOfStatus(status: number): Answered['code'] {
   return status === 408 || status >= 500 ? 'service_unavailable' : undefined;
 }
 
+/** True where no partner is why it failed, but an interceptor of the host, or this process or machine. */
+export function isOwnFailure(outcome: Outcome): boolean {
+  return outcome.kind === 'failed' && (outcome.cause === 'interceptor' || outcome.suspects?.length === 0);
+}
+
 /** How a request failed, in the words of an operator's line; from a fixed set. */
 export function wordsOf(outcome: Outcome): string {
   if (outcome.kind === 'answered') {

@@ -1,24 +1,16 @@
 import { publish } from '../call/channels.js';
-import { ExhibitorError } from '../errors/exhibitor.error.js';
-import { errorOf, type Failure } from '../errors/failure.js';
-import { failedRequest, partnerProblem } from '../config/problems/partner-problems.js';
 import type { ProblemLog } from '../config/problems/problem-log.service.js';
 import type { Tenant } from '../config/tenant.js';
 import type { Clock } from '../call/clock.js';
 import type { Call } from '../call/call.js';
 import { retryAfterOf, waitBeforeRetry } from './limits/retry-policy.js';
 import type { RequestLimits } from './limits/request-limits.js';
-import { describeOutcome, wordsOf, type Outcome } from './outcome.js';
+import { isOwnFailure, type Outcome } from './outcome.js';
+import { RequestErrors } from './request-errors.js';
 import type { TransportReply, TransportRequest } from './transport-request.interface.js';
 import type { AxiosClient } from './wire/axios-client.js';
 import type { OutgoingRequest } from './wire/http-client.js';
 import { requestHeaders } from './wire/request-headers.js';
-
-/** Where the circuit is open, or the queue is full. */
-const NOT_SENT: Failure = {
-  code: 'service_unavailable',
-  message: 'the service cannot be reached, or too many wait',
-};
 
 export interface RequestTools {
   clock: Clock;
@@ -36,14 +28,18 @@ interface AttemptResult {
   pauseMs: number;
 }
 
-/** Sends one request: the first attempt, retries, and at most one replay of an attempt on a new connection. */
+/**
+ * Sends one request: the first attempt, and retries.
+ *
+ * The service may close a kept-alive connection while a request is being written to it. That request was not read: it is replayed at once
+ * on a new connection. Such a replay is a part of its attempt, and happens once in all attempts.
+ */
 export class RequestAttempts {
   readonly #headers: Readonly<Record<string, string>>;
   readonly #isOnce: boolean;
+  #mayReplay: boolean;
   /** Attempts and the replay. `call.sent` also counts other requests of the call, such as that for its token. */
-  #requests = 0;
-  /** 0 or 1. */
-  #replays = 0;
+  #sent = 0;
 
   constructor(
     private readonly tenant: Tenant,
@@ -53,12 +49,13 @@ export class RequestAttempts {
   ) {
     this.#headers = requestHeaders(request);
     this.#isOnce = request.isOnce === true;
+    this.#mayReplay = !this.#isOnce;
     call.tenant = tenant.key;
   }
 
   async run(): Promise<TransportReply> {
     const { clock, limits } = this.tools;
-    for (;;) {
+    for (let attempt = 1; ; attempt += 1) {
       const { outcome, retryAfterMs, pauseMs } = await this.#attempt();
       if (outcome.code === undefined) {
         limits.succeeded();
@@ -67,48 +64,45 @@ export class RequestAttempts {
       }
       const wait = waitBeforeRetry({
         outcome,
-        attempt: this.#requests - this.#replays,
+        attempt,
         attempts: this.#isOnce ? 1 : limits.http.attempts,
         retryAfterMs,
         remaining: this.call.remaining(),
         random: clock.random(),
       });
       if (wait === undefined || !limits.takeRetry()) {
-        throw this.#failure(outcome, retryAfterMs);
+        throw this.#errors.failed(outcome, retryAfterMs);
       }
-      // In a pause, the next attempt waits for its end before it takes a slot, as other calls do.
-      const endsInPause = wait <= pauseMs;
-      if (!endsInPause) {
+      // For the end of a pause, the next attempt waits before it takes a slot, as other calls do.
+      if (wait > pauseMs) {
         await this.call.sleep(wait);
       }
     }
   }
 
   /**
-   * Sends the request once it has a slot.
-   *
-   * The service may close a kept-alive connection while a request is being written to it. That request was not read: it is sent
-   * again at once on a new connection, attempts left or not, but once only. The circuit counts only the replay.
+   * Sends the request once it has a slot, and replays it where that may help.
    *
    * @throws {ExhibitorError} where there is no slot, or the call is over
    */
   async #attempt(): Promise<AttemptResult> {
+    const { call, request, tenant } = this;
     const { clock, limits, log } = this.tools;
     await this.#enter();
     try {
       let outcome = await this.#send({ onNewConnection: this.#isOnce });
-      const mayReplay = !this.#isOnce && this.#replays === 0;
-      if (mayReplay && outcome.kind === 'failed' && outcome.repeat === 'at once') {
-        this.#replays += 1;
+      if (this.#mayReplay && outcome.kind === 'failed' && outcome.repeat === 'at once') {
+        this.#mayReplay = false;
+        // The circuit counts only the replay.
         outcome = await this.#send({ onNewConnection: true });
       }
-      // Both before the slot goes to the next request.
-      limits.circuit.ended(outcome, this.tenant.key, log);
+      // Circuit and pause know the outcome before the slot goes to the next request.
+      limits.circuit.ended(outcome, tenant.key, log);
       const retryAfterMs = outcome.code === undefined ? undefined : retryAfterOf(outcome, clock.epochMs());
       const pauseMs =
-        retryAfterMs === undefined ? 0 : limits.pauseAfter(outcome, retryAfterMs, this.request.about);
-      if (outcome.kind === 'failed' && this.call.isOver) {
-        throw this.#over(outcome);
+        retryAfterMs === undefined ? 0 : limits.pauseAfter(outcome, retryAfterMs, request.about);
+      if (outcome.kind === 'failed' && call.isOver) {
+        throw this.#errors.over(outcome);
       }
       return { outcome, retryAfterMs, pauseMs };
     } finally {
@@ -116,33 +110,29 @@ export class RequestAttempts {
     }
   }
 
+  /** Waits for a slot. */
   async #enter(): Promise<void> {
-    const { about } = this.request;
-    const entry = await this.tools.limits.enter(this.call, about);
+    const entry = await this.tools.limits.enter(this.call, this.request.about);
     if (entry === 'over') {
-      throw this.#over();
+      throw this.#errors.over();
     }
-    if (entry === 'entered') {
-      return;
+    if (entry !== 'entered') {
+      if (entry.isOfPartner) {
+        this.call.partner.failed();
+      }
+      throw this.#errors.notSent(entry);
     }
-    const { failure = NOT_SENT, retryAfterMs, isOfPartner } = entry;
-    if (isOfPartner) {
-      this.call.partner.failed();
-    }
-    const message = `not sent: ${failure.message}`;
-    this.#report('not sent', message);
-    const details = { tenant: this.tenant.key, attempts: this.call.sent, retryAfterMs };
-    throw errorOf({ ...failure, message }, details);
   }
 
   async #send({ onNewConnection }: { onNewConnection: boolean }): Promise<Outcome> {
+    const { call } = this;
     const { clock, client, dispatcher, limits } = this.tools;
-    const { method, url } = this.request;
+    const { method, url, body: given } = this.request;
     // The body is created in its slot, so that it is not old when it is sent.
-    const body = typeof this.request.body === 'function' ? await this.request.body() : this.request.body;
+    const body = typeof given === 'function' ? await given() : given;
     // The call may have ended in the turn in which the slot was granted.
-    if (this.call.isOver) {
-      throw this.#over();
+    if (call.isOver) {
+      throw this.#errors.over();
     }
     const request = {
       method,
@@ -157,15 +147,12 @@ export class RequestAttempts {
       onNewConnection,
       dispatcher,
     };
-    this.#requests += 1;
+    this.#sent += 1;
     const startedAt = clock.now();
-    const { call } = this;
     const outcome = await client.send(request, call);
-    const cause = outcome.kind === 'failed' ? outcome.cause : undefined;
-    // An interceptor failed, or this process: it was too busy, or had no file left.
-    const isOurs = outcome.kind === 'failed' && (cause === 'interceptor' || outcome.suspects?.length === 0);
-    const isSilent = call.isOver || cause === 'timeout';
-    if (outcome.code === undefined || isOurs) {
+    // Whether a silent partner has failed, `Partner` decides by the time that it had.
+    const isSilent = call.isOver || (outcome.kind === 'failed' && outcome.cause === 'timeout');
+    if (outcome.code === undefined || isOwnFailure(outcome)) {
       call.partner.answered();
     } else if (!isSilent) {
       call.partner.failed();
@@ -174,59 +161,28 @@ export class RequestAttempts {
     return outcome;
   }
 
-  #over(outcome?: Outcome): ExhibitorError {
-    const { key: tenant } = this.tenant;
-    const status = outcome?.status;
-    const error = this.call.failure({ tenant, attempts: this.call.sent, status });
-    if (error.code === 'deadline_exceeded') {
-      this.#report(outcome === undefined ? 'not sent in time' : wordsOf(outcome), error.message);
-    }
-    return error;
-  }
-
-  #report(how: string, message: string): void {
-    const { operation } = this.request;
-    this.tools.log.partnerFailed(this.tenant, operation, how, partnerProblem(operation, message));
-  }
-
-  /** The error after the last attempt. Tells operators as well what failed, and where they may have to mend an address. */
-  #failure(outcome: Outcome, retryAfterMs: number | undefined): ExhibitorError {
-    const { tenant } = this;
-    const { log } = this.tools;
-    const { code = 'service_unavailable' } = outcome;
-    const message = describeOutcome(outcome);
-    const details = {
-      tenant: tenant.key,
-      attempts: this.call.sent,
-      status: outcome.status,
-      retryAfterMs,
-    };
-    if (outcome.kind === 'failed' && outcome.cause === 'interceptor') {
-      const { thrown, passedOn: cause } = outcome;
-      return log.hostError({ option: 'axios' }, thrown, { code, message, cause, ...details });
-    }
-    const { operation, url } = this.request;
-    const problem = failedRequest(tenant, { operation, url, ...outcome, code, message });
-    if (outcome.kind === 'failed' && outcome.suspects?.length === 0) {
-      // One problem of all tenants.
-      log.report(undefined, problem);
-    } else {
-      log.partnerFailed(tenant, operation, wordsOf(outcome), problem);
-    }
-    return new ExhibitorError(code, message, details);
-  }
-
   #publish(outcome: Outcome, startedAt: number): void {
     publish('request', () => {
-      const durationMs = this.tools.clock.now() - startedAt;
       const { operation, template, method } = this.request;
-      const about = { operation, template, method, origin: this.tools.limits.origin };
-      const isFailed = outcome.kind === 'failed';
-      const code = isFailed && this.call.isOver ? this.call.failure().code : outcome.code;
       const { status } = outcome;
-      const cause = isFailed && status === undefined ? outcome.cause : undefined;
-      const { key: tenant } = this.tenant;
-      return { tenant, status, durationMs, attempt: this.#requests, code, cause, ...about };
+      const failed = outcome.kind === 'failed' ? outcome : undefined;
+      return {
+        tenant: this.tenant.key,
+        operation,
+        template,
+        method,
+        origin: this.tools.limits.origin,
+        status,
+        durationMs: this.tools.clock.now() - startedAt,
+        attempt: this.#sent,
+        code: failed !== undefined && this.call.isOver ? this.call.failure().code : outcome.code,
+        cause: status === undefined ? failed?.cause : undefined,
+      };
     });
+  }
+
+  /** Created where they are needed: most requests need none. */
+  get #errors(): RequestErrors {
+    return new RequestErrors(this.tenant, this.request, this.call, this.tools.log);
   }
 }
