@@ -1,6 +1,7 @@
 import { Logger } from '@nestjs/common';
 import { ConfigurationError, type ConfigurationProblem } from '../errors/configuration.error.js';
 import { HOST_VARIABLES, SECRET_VARIABLE } from '../model/host-variables.js';
+import { SHORTEST_SECRET } from './exhibitor-settings.js';
 import type { LoginOptions, TenantOptions } from './tenant-options.interface.js';
 
 const NOT_LOADED = 'no variable of these is set: is the file loaded? Node reads it by node --env-file=FILE';
@@ -8,7 +9,8 @@ const NOT_LOADED = 'no variable of these is set: is the file loaded? Node reads 
 /**
  * Reads a tenant with a login, and `secrets`, from environment variables: `TENANT_ID`, `BASE_URL`, `AUTH_URL`, `API_CLIENT_ID`,
  * `API_CLIENT_SECRET`, `LOGIN_CLIENT_ID`, `LOGIN_CLIENT_SECRET` (not set: a public client), `REDIRECT_URI`, `ISSUER`,
- * `IDP_PUBLIC_KEY` (a PEM may be one line, with `\n` for line breaks) and `COOKIE_SECRET`. White space around a value is removed.
+ * `IDP_PUBLIC_KEY` (a PEM may be one line, with `\n` for line breaks) and `COOKIE_SECRET` (during a rotation two or more of them, apart by
+ * white space; a text with a shorter part than 32 characters is one secret). White space around a value is removed.
  * The module checks the values when it starts. Call it in `useFactory`: tests and `@nestjs/config` set variables after the import.
  *
  * @param env usually `process.env`
@@ -49,7 +51,7 @@ export function exhibitorOptionsFrom(
     },
   };
   const secretName = prefix + SECRET_VARIABLE;
-  const secrets = [required(env[secretName] === undefined ? SECRET_VARIABLE : secretName)];
+  const secrets = secretsIn(required(env[secretName] === undefined ? SECRET_VARIABLE : secretName));
 
   const names = [...Object.values(HOST_VARIABLES), SECRET_VARIABLE].map((name) => prefix + name);
   const others = Object.keys(env).filter((name) => name.startsWith(prefix) && !names.includes(name));
@@ -63,4 +65,10 @@ export function exhibitorOptionsFrom(
     throw new ConfigurationError(problems);
   }
   return { tenant, secrets };
+}
+
+/** One secret, or several during a rotation: a secret may have spaces of its own, but no part of it is as long as a secret. */
+function secretsIn(text: string): string[] {
+  const parts = text.split(/\s+/);
+  return parts.every(({ length }) => length >= SHORTEST_SECRET) ? parts : [text];
 }

@@ -81,6 +81,9 @@ const cookieName = v.pipe(
 /** Longest life of a cookie, in ms: browsers cut a longer one to 400 days (RFC 6265bis §5.5). */
 export const LONGEST_COOKIE = 400 * 86_400_000;
 
+/** Shortest cookie secret, in characters. */
+export const SHORTEST_SECRET = 32;
+
 const cookieTtl = whole(1, LONGEST_COOKIE, 'milliseconds');
 
 const sameSite = v.picklist(
@@ -118,7 +121,7 @@ export const moduleSchema = v.object({
     v.array(
       v.pipe(
         v.string('must be a string'),
-        v.minLength(32, 'must have at least 32 characters'),
+        v.minLength(SHORTEST_SECRET, `must have at least ${SHORTEST_SECRET} characters`),
         v.check((secret) => new Set(secret).size >= 12, 'must have at least 12 different characters'),
       ),
       'must be a list of strings',

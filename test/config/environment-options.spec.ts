@@ -73,6 +73,16 @@ describe('exhibitorOptionsFrom', () => {
     expect(warnings).toEqual([]);
   });
 
+  it('reads two secrets during a rotation, and a secret with spaces as one', () => {
+    const read = (secret: string) =>
+      exhibitorOptionsFrom({ ...sandbox.environment('acme'), COOKIE_SECRET: secret }).secrets;
+    const [old, next] = ['o'.repeat(32), 'n'.repeat(44)];
+    expect(read(`${old} ${next}`)).toEqual([old, next]);
+    expect(read(` ${next}\n\t${old}\n`)).toEqual([next, old]);
+    const phrase = `a phrase of short words ${next}`;
+    expect(read(phrase)).toEqual([phrase]);
+  });
+
   it('takes a PEM in one line, a login client without a secret, and values with line breaks', async () => {
     const env = {
       ...sandbox.environment('acme', { publicClient: true }),
