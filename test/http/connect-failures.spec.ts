@@ -335,6 +335,23 @@ describe('a partner that fails', () => {
     expect(lines.notes).toEqual([`list of acme: the circuit is closed: ${origin} replies again`]);
   });
 
+  it('counts what was not sent while its circuit was open', async () => {
+    const tenant = tenantAt(await failing(close), { attempts: 1 });
+    const imports = ExhibitorModule.forRoot({ tenants: { acme: tenant } });
+    const context = await NestFactory.createApplicationContext(imports, { logger: lines });
+    const exhibitors = context.get<ExhibitorsService>(ExhibitorsService);
+    const lists = (count: number) =>
+      Promise.allSettled(
+        Array.from({ length: count }, () => firstValueFrom(exhibitors.list('e', { tenant: 'acme' }))),
+      );
+    await lists(40);
+    await lists(3);
+    await context.close();
+    expect(lines.warnings.at(-1)).toBe(
+      'list of acme: 42 failed in the last minute: no reply (39), not sent (3)',
+    );
+  });
+
   it('has the line of its minute at the end, the most frequent kind first', () => {
     jest.useFakeTimers();
     const written: string[] = [];

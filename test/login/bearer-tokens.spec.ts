@@ -15,7 +15,7 @@ import {
   type ValidateOptions,
 } from '../../lib/index.js';
 import { BearerIdentities } from '../../lib/login/bearer-identities.service.js';
-import { bodyOf, signIn } from '../nest/signed-in.js';
+import { bodyOf, idsOf, signIn } from '../nest/signed-in.js';
 import { expectError, logOut } from './journey.js';
 import { namedSnippets } from '../structure/readme.js';
 import { clockOf } from '../support/clock.js';
@@ -371,6 +371,21 @@ it.each(['express', 'fastify'] as const)(
     expectRefused(await visit(host, '/me', await door.mint({ aud: 'other' })), 'audience');
   },
 );
+
+it('a bearer token has no selection of the browser beside it: each request names the exhibitor', async () => {
+  const host = await start(withBoth);
+  const visitor = await signIn(sandbox, host, 'sam.several');
+  const booth = `${host.url}/events/world-2026/booth`;
+  const [id = ''] = idsOf(sandbox, 'world-2026');
+  await visitor.visit(`${host.url}/events/world-2026/select`, { form: { id } });
+  expect(bodyOf(await visitor.visit(booth))['id']).toBe(id);
+  const cookies = visitor.cookies('127.0.0.1');
+  cookies.delete('exhibitor-identity');
+  expect(cookies.has('exhibitor-selection')).toBe(true);
+  const headers = { authorization: `Bearer ${await door.mint()}` };
+  expectError(await visitor.visit(booth, { headers }), 409, 'exhibitor_not_selected');
+  expect(bodyOf(await visitor.visit(`${booth}s/${id}`, { headers }))['id']).toBe(id);
+});
 
 describe("login.authorize with session: ['cookie', 'bearer']", () => {
   const asked: ExhibitorIdentity[] = [];

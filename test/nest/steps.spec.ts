@@ -1,16 +1,22 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
 import {
+  Catch,
   Controller,
   ForbiddenException,
   Get,
+  HttpException,
+  Inject,
   Injectable,
   Post,
   Redirect,
   Req,
+  UseFilters,
   UseGuards,
+  type ArgumentsHost,
   type CanActivate,
   type Type,
 } from '@nestjs/common';
+import { HttpAdapterHost } from '@nestjs/core';
 import {
   CurrentExhibitor,
   CurrentIdentity,
@@ -110,6 +116,25 @@ class OwnPeopleGuard extends ExhibitorGuard {
   }
 }
 
+/** Answers a missing choice by what the guard has found until then. */
+@Catch(HttpException)
+class ChoiceFilter {
+  constructor(@Inject(HttpAdapterHost) private readonly adapterHost: HttpAdapterHost) {}
+
+  catch(_error: unknown, host: ArgumentsHost): void {
+    const http = host.switchToHttp();
+    const { exhibitorContext: found, exhibitors } = http.getRequest<ExhibitorRequest>();
+    const { identity, tenant, eventId } = found ?? {};
+    const body = {
+      subject: identity?.subject,
+      tenant,
+      eventId,
+      ids: exhibitors?.map((one) => Object(one).id),
+    };
+    this.adapterHost.httpAdapter.reply(http.getResponse(), body, 300);
+  }
+}
+
 const ran: string[] = [];
 
 @Controller('led/:eventId')
@@ -157,6 +182,13 @@ class StepsController {
   @Get('asking/:eventId')
   @UseGuards(AskingGuard)
   asking(): void {}
+
+  @Get('choosing/:eventId')
+  @UseGuards(ExhibitorGuard)
+  @UseFilters(ChoiceFilter)
+  choosing(@CurrentExhibitor() exhibitor: Exhibitor): object {
+    return exhibitor;
+  }
 
   @Get('own/:eventId')
   @UseGuards(OwnPeopleGuard)
@@ -261,6 +293,11 @@ describe.each(['express', 'fastify'] as const)('steps of a host on %s', (kind) =
     expect(answerOf(await visit('/lenient/world-2026', 'sam.several'))).toEqual([200, { id: null }]);
     const none = await visit('/lenient/world-2026', 'nora.none');
     expect(answerOf(none)).toEqual(refused(409, 'exhibitor_not_selected'));
+  });
+
+  it('leave what was found on the request where a person has to choose, for a filter of the host', async () => {
+    const found = { subject: 'sam.several', tenant: 'acme', eventId: 'world-2026', ids: idsOf(sandbox) };
+    expect(answerOf(await visit('/choosing/world-2026', 'sam.several'))).toEqual([300, found]);
   });
 
   it('find the login of `routes` beside the callback of the tenant, and lead navigations only', async () => {
