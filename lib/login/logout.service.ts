@@ -124,15 +124,14 @@ export class LogoutService {
     const claims = unverified(token, 'claims');
     const addressed = this.#addresseesOf(claims);
     const tenants = addressed.length > 0 ? addressed : [await this.#namedTenant(await tenantKey(), claims)];
-    // Of each tenant, whether the token was stored, or its refusal. The token is refused where every tenant refuses it.
-    const results = await Promise.all(
-      tenants.map((tenant) => this.#record(tenant, token).catch(refusalOrThrow)),
-    );
-    const refusals = results.filter((one) => one instanceof LoginFailedError);
-    if (refusals.length === results.length) {
-      throw refusals[0];
+    // All are done before the reply: where one cannot check the token, the logins at the others have ended.
+    const outcomes = await Promise.allSettled(tenants.map((tenant) => this.#record(tenant, token)));
+    const failures = outcomes.flatMap((one): unknown[] => (one.status === 'rejected' ? [one.reason] : []));
+    const unchecked = failures.find((failure) => !isRefusal(failure));
+    if (unchecked !== undefined || failures.length === outcomes.length) {
+      throw unchecked ?? failures[0];
     }
-    return !results.includes(false);
+    return outcomes.every((one) => one.status === 'rejected' || one.value);
   }
 
   #readLogoutToken(http: HttpContext): string {
@@ -220,12 +219,9 @@ function checksOf({ registration, login }: Tenant): string {
 }
 
 /**
- * One tenant's refusal must not stop others of the same issuer and client. Other errors are thrown, although another tenant may have
- * recorded the logout: `provider`, keys that cannot be used, is one of them, since the token was not checked.
+ * True where a tenant refuses the token, which must not stop others of the same issuer and client. Not for `provider`, keys that cannot be
+ * used: the token was not checked.
  */
-function refusalOrThrow(error: unknown): LoginFailedError {
-  if (error instanceof LoginFailedError && error.reason !== 'provider') {
-    return error;
-  }
-  throw error;
+function isRefusal(failure: unknown): boolean {
+  return failure instanceof LoginFailedError && failure.reason !== 'provider';
 }

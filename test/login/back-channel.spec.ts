@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { randomUUID } from 'node:crypto';
 import { afterEach, beforeAll, describe, expect, it, jest } from '@jest/globals';
 import { Logger } from '@nestjs/common';
@@ -400,8 +401,9 @@ describe('a back-channel logout with several processes', () => {
 describe('tenants of one issuer and client', () => {
   const only = (...keys: (typeof KEYS.rs256)[]) => ({ keys: { keys: keys.map(({ jwk }) => jwk) } });
 
-  it('whose keys cannot all be read: ends the logins of the others, and answers 400, so that the token is sent again', async () => {
-    const host = await start({}, (callback) => ({
+  it('whose keys cannot all be read: ends the logins of the others, then answers 400, so that the token is sent again', async () => {
+    const store = new MemoryStore();
+    const host = await start({ store, http: { attempts: 1 } }, (callback) => ({
       tenants: {
         known: provider.tenantOptions(callback, only(KEYS.rs256)),
         silent: provider.tenantOptions(callback, { keys: `${provider.url}/connect/jwks` }),
@@ -409,7 +411,13 @@ describe('tenants of one issuer and client', () => {
     }));
     const visitor = await loggedIn(host, {}, {}, '?tenant=known');
     provider.script = { keys: answers({}, 404) };
+    const get = store.get.bind(store);
+    jest.spyOn(store, 'get').mockImplementation(async (key) => {
+      await pause(200);
+      return get(key);
+    });
     await logOutBy(host, {}, 400);
+    expect([...store.raw.keys()].filter((key) => key.includes(':ended-login:'))).toHaveLength(1);
     expect(await isLoggedIn(visitor, host)).toBe(false);
   });
 
