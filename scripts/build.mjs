@@ -24,9 +24,9 @@ const ENTRIES = [
 ];
 const SANDBOX = join(LIB, 'development/sandbox/exhibitor-sandbox.ts');
 const COMMAND_LINE = join(LIB, 'development/bin/nestjs-exhibitor.ts');
-/** What the command line shares with the host and reads without Nest. They import nothing of `lib/`. */
-const WITHOUT_NEST = ['digest', 'host-variables', 'json-values', 'loopback', 'parse-url'].map((name) =>
-  join(LIB, `model/${name}.ts`),
+/** What command line and OpenTelemetry share with the host and read without Nest. They import nothing of `lib/`. */
+const WITHOUT_NEST = ['digest', 'host-variables', 'json-values', 'lookup-path', 'loopback', 'parse-url'].map(
+  (name) => join(LIB, `model/${name}.ts`),
 );
 const SANDBOX_FOR_JEST = join(LIB, 'development/sandbox/sandbox-for-jest.ts');
 

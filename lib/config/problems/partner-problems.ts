@@ -1,5 +1,6 @@
 /** What an operator may have to mend where a request to a partner fails or is refused: the options to look at, or none. */
 import { isRecord } from '../../model/json-values.js';
+import { contactIn, withoutContact } from '../../model/lookup-path.js';
 import { hideSecrets, untrustedText } from '../../model/untrusted-text.js';
 import type { EndpointName, Tenant } from '../tenant.js';
 import type { Problem } from './problem.interface.js';
@@ -170,15 +171,12 @@ export function statusProblem(
   };
 }
 
-/** The path of a lookup. An event and a base URL may have `contactEmail` in them too. */
-const LOOKUP_PATH = /^(.*\/contactEmail\/)([^/]+)$/;
-
 /** Members in which a service tells why it rejects a request (RFC 9457 §3.1, and what frameworks send). */
 const TOLD_IN = ['title', 'detail', 'message', 'error', 'code'];
 
 /** The service rejected a request with another 4xx: what its JSON says of it, without the address of the request in any encoding. */
 function rejectedProblem(status: number, { operation, url }: SentRequest, body: unknown): Problem {
-  const address = decodeURIComponent(LOOKUP_PATH.exec(new URL(url).pathname)?.[2] ?? '');
+  const address = decodeURIComponent(contactIn(new URL(url).pathname));
   const told = isRecord(body) ? TOLD_IN.map((name) => body[name]) : [];
   const text = told.filter((one) => typeof one === 'string').join('; ');
   const shown = hideSecrets(untrustedText(text, 600), [address], 200);
@@ -192,5 +190,5 @@ function rejectedProblem(status: number, { operation, url }: SentRequest, body: 
 /** A URL as it was sent, without its query and the address of a contact. */
 export function shownUrl(url: string): string {
   const { origin, pathname } = new URL(url);
-  return origin + pathname.replace(LOOKUP_PATH, '$1{contactEmail}');
+  return origin + withoutContact(pathname);
 }

@@ -1,9 +1,7 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import type { Meter } from '@opentelemetry/api';
 import type { LoginMessage, LookupMessage, RequestMessage, TokenMessage } from '../../index.js';
-
-/** The path of a lookup, to the contact, raw or encoded. An event and a base URL may have `contactEmail` in them too. */
-const CONTACT = /^(.*\/contactEmail\/)[^/]+/;
+import { withoutContact } from '../../model/lookup-path.js';
 
 /** Those of the semantic conventions, in seconds. */
 const BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10];
@@ -70,6 +68,6 @@ function attributesOf({ tenant, method, origin, template, status, code, cause }:
  */
 export function hideAddresses(request: { origin: string | URL; path: string }): Record<string, string> {
   const { origin, pathname, search } = new URL(request.path, request.origin);
-  const path = pathname.replace(CONTACT, '$1{contactEmail}');
+  const path = withoutContact(pathname);
   return path === pathname ? {} : { 'url.full': `${origin}${path}${search}`, 'url.path': path };
 }
