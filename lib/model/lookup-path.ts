@@ -1,4 +1,4 @@
-/** The path of a lookup, which holds the e-mail address of a contact. This file imports nothing: OpenTelemetry starts before Nest is loaded. */
+/** The path of a lookup holds the e-mail address of a contact. This file imports nothing: OpenTelemetry starts before Nest is loaded. */
 
 /** To the contact, and the contact, raw or encoded. An event and a base URL may have `contactEmail` in them too: the last one counts. */
 const LOOKUP_PATH = /^(.*\/contactEmail\/)([^/]+)/;
