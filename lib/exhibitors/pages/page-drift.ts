@@ -24,16 +24,16 @@ export interface Comparison {
 
 /**
  * The size of an event as the first page of a reading tells it, not as requested: the service may limit the page size. Some services
- * report the number of rows as the page size of the last page. A reading that starts there, or behind it, does not know the page size.
+ * report the number of rows as the page size of the last page. A reading that starts there, or beyond it, cannot see the page size.
  *
- * @param pageSize taken where the page size is not known
+ * @param pageSize taken where the page size cannot be seen
  */
 export function eventSizeOf({ number, page, rows }: Page, pageSize: number): EventSize {
   const { totalCount, totalPages, itemsPerPage } = page.paginationMetadata;
   const reported = { totalCount, totalPages, itemsPerPage };
-  const isLater = number > 1 && number >= totalPages;
+  const isLastOrBeyond = number > 1 && number >= totalPages;
   const isNumberOfRows = itemsPerPage === rows.length && pagesThatFit(reported) !== totalPages;
-  return isLater && isNumberOfRows ? { ...reported, itemsPerPage: pageSize } : reported;
+  return isLastOrBeyond && isNumberOfRows ? { ...reported, itemsPerPage: pageSize } : reported;
 }
 
 /** Compares the size of an event with the size that the caller expects. */
