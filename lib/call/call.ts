@@ -89,10 +89,12 @@ export class Call extends EventEmitter<{ abort: [] }> {
   /**
    * True where the partner failed this call, or the shared work that it has joined.
    *
-   * @param time that a request has, in ms
+   * @param patience time that a request has, in ms
    */
-  hasPartnerFailed(time: number): boolean {
-    return this.partner.hasFailed(this.clock.now(), time) || this.#joined?.hasPartnerFailed(time) === true;
+  hasPartnerFailed(patience: number): boolean {
+    return (
+      this.partner.hasFailed(this.clock.now(), patience) || this.#joined?.hasPartnerFailed(patience) === true
+    );
   }
 
   /** Milliseconds left, 0 or more. */

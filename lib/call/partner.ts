@@ -1,36 +1,45 @@
 /** A request without a reply counts as late after this share of its time: a call takes a little of it until it sends. */
 const LATE = 0.9;
 
-/** True where a request that has waited so many ms for a reply has had its time, in ms. */
-export function hadItsTime(waited: number, time: number): boolean {
-  return waited >= LATE * time;
+/**
+ * True where a partner that has been silent for so many ms is late.
+ *
+ * @param patience time that a request has, in ms
+ */
+export function isLate(silence: number, patience: number): boolean {
+  return silence >= LATE * patience;
 }
 
-/** What the partner of a call, the service or the provider, did with its last request. */
+/** What the partner of a call, the service or the provider, did with its requests since it answered one well. */
 export class Partner {
-  #state: 'asked' | 'answered' | 'failed' = 'answered';
-  #askedAt = 0;
+  /** When it was asked first, by {@link Clock.now}; `undefined` where it has answered since. */
+  #silentSince: number | undefined;
+  #hasFailed = false;
 
   /** @param now {@link Clock.now} */
   wasAsked(now: number): void {
-    this.#state = 'asked';
-    this.#askedAt = now;
+    this.#silentSince ??= now;
   }
 
   answered(): void {
-    this.#state = 'answered';
+    this.#silentSince = undefined;
+    this.#hasFailed = false;
   }
 
   /** Its reply was a failure, or we leave it alone after one. */
   failed(): void {
-    this.#state = 'failed';
+    this.#silentSince = undefined;
+    this.#hasFailed = true;
   }
 
   /**
+   * True where it failed, or {@link isLate}, over all attempts together.
+   *
    * @param now {@link Clock.now}
-   * @param time that a request has, in ms: one without a reply that {@link hadItsTime} is a failure, too
+   * @param patience time that a request has, in ms
    */
-  hasFailed(now: number, time: number): boolean {
-    return this.#state === 'asked' ? hadItsTime(now - this.#askedAt, time) : this.#state === 'failed';
+  hasFailed(now: number, patience: number): boolean {
+    const isSilent = this.#silentSince !== undefined && isLate(now - this.#silentSince, patience);
+    return this.#hasFailed || isSilent;
   }
 }

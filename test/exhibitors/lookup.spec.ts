@@ -12,7 +12,7 @@ import {
 import { handMadeCases, honest, startRestHost, threeTenants, wrapper, type Answer } from './rest-host.js';
 import { clockOf } from '../support/clock.js';
 import { messagesOn } from '../support/messages.js';
-import { aWhile, eventually } from '../support/wait.js';
+import { aWhile, eventually, pause } from '../support/wait.js';
 import { sendJson } from '../support/server.js';
 import { stall, type AnyFault } from '../support/faults.js';
 import { useClosing, useHost, useSandbox } from '../support/lifetimes.js';
@@ -232,6 +232,13 @@ describe('lookupCache', () => {
   };
 
   const stalls = stall('before-headers');
+  const failsLate: AnyFault = {
+    kind: 'custom',
+    send: async (_request, response) => {
+      await pause(390);
+      response.writeHead(503).end();
+    },
+  };
   it.each<[string, AnyFault, HttpOptions]>([
     ['fails', down, {}],
     ['fails for good', { kind: 'status', status: 501 }, {}],
@@ -239,6 +246,12 @@ describe('lookupCache', () => {
     ['resets connections', { kind: 'reset' }, {}],
     ['stalls', stalls, { deadline: 400, attemptTimeout: 400 }],
     ['stalls in each attempt', stalls, { deadline: 1_000, attemptTimeout: 100 }],
+    [
+      'stalls in each attempt, of which the last has not had its time',
+      stalls,
+      { deadline: 1_000, attemptTimeout: 400 },
+    ],
+    ['fails late in each attempt', failsLate, { deadline: 1_000, attemptTimeout: 400 }],
     ['stalls in the middle of a reply', stall('mid-body'), { deadline: 400, attemptTimeout: 400 }],
   ])('staleIfError returns an old answer of a service that %s', async (_name, fault, http) => {
     const { ask } = await staleIfError(http);
@@ -258,6 +271,7 @@ describe('lookupCache', () => {
   it.each<[string, AnyFault, HttpOptions]>([
     ['fails', down, {}],
     ['stalls', stalls, { deadline: 400, attemptTimeout: 400 }],
+    ['stalls in each attempt', stalls, { deadline: 1_000, attemptTimeout: 400 }],
   ])('staleIfError returns an old answer where the token endpoint %s', async (_name, fault, http) => {
     const { ask, tokens } = await staleIfError(http);
     await tokens.invalidate();

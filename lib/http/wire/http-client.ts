@@ -1,7 +1,7 @@
 import type { Dispatcher } from 'undici';
 import type { Clock } from '../../call/clock.js';
 import type { Call } from '../../call/call.js';
-import { hadItsTime } from '../../call/partner.js';
+import { isLate } from '../../call/partner.js';
 import { codeOfStatus, failed, type Answered, type Failed, type Outcome } from '../outcome.js';
 import { Connections } from './connections.js';
 import { Connector } from './connector.js';
@@ -19,7 +19,7 @@ export interface OutgoingRequest {
   body: string | undefined;
   /** Time limit in ms to the end of the reply; `Infinity` for that of the call. */
   timeout: number;
-  /** Time that a request has, in ms: where it {@link hadItsTime} and the deadline ends it, the partner is silent. */
+  /** Time that a request has, in ms: where the deadline ends a request that {@link isLate}, the partner is silent. */
   patience: number;
   /** Largest accepted reply in bytes, compressed and decompressed. */
   replyLimit: number;
@@ -98,7 +98,7 @@ export class HttpClient {
     if (!call.isOver) {
       return refusal ?? late(sent);
     }
-    const isSilent = call.isTimeUp && !call.isHeldUp && hadItsTime(this.clock.now() - sentAt, patience);
+    const isSilent = call.isTimeUp && !call.isHeldUp && isLate(this.clock.now() - sentAt, patience);
     return ended(sent, isSilent);
   }
 
