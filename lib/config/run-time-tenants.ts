@@ -6,21 +6,21 @@ import type { ExhibitorSettings } from './exhibitor-settings.js';
 import type { TenantSource } from './tenant-options.interface.js';
 import { tenantSourceFails } from './problems/host-problems.js';
 import type { ProblemLog } from './problems/problem-log.service.js';
-import type { Call, SharedWork } from '../call/call.js';
+import type { Call } from '../call/call.js';
 import type { Calls } from '../call/calls.service.js';
 import type { Clock } from '../call/clock.js';
 import type { Rests } from '../call/rests.js';
 import { createCache, type ExpiringCache } from '../call/expiring-cache.js';
-import { joinable, startShared } from '../call/shared-work.js';
+import { SharedWorks } from '../call/shared-work.js';
 import { readTenant, unknownTenant, type ReadTenant } from './read-tenant.js';
 import { SourceReads, sourceTooLate } from './source-reads.js';
 import type { Tenant } from './tenant.js';
 
-/** Unknown keys and wrong options are remembered apart, so that random keys remove no good tenant; and briefly. */
+/** Refusals are kept apart from tenants, so that random keys remove no good tenant; and briefly. */
 const REFUSALS = { ttl: 5_000, max: 1_000 };
 
-/** The wrong options of a tenant, none where it is unknown. No error: one of a request has a stack of 7 kB. */
-type Refusal = readonly ConfigurationProblem[];
+/** Why a key has no tenant: the source knows none, or answered these wrong options. No error: one of a request has a stack of 7 kB. */
+type Refusal = 'unknown' | readonly ConfigurationProblem[];
 
 interface KnownTenant extends ReadTenant {
   /** {@link Clock.now} until which the source is not asked again. */
@@ -35,10 +35,9 @@ interface KnownTenant extends ReadTenant {
  */
 export class RunTimeTenants {
   readonly #known: ExpiringCache<KnownTenant>;
-  /** Unknown keys, and tenants whose options are wrong. */
   readonly #refused: ExpiringCache<Refusal>;
-  /** Calls of the source under way: one a key, for which all callers wait. */
-  readonly #reads = new Map<string, SharedWork<Tenant>>();
+  /** Reads under way: one a key, for which all callers wait. */
+  readonly #reads: SharedWorks<string, Tenant>;
   readonly #source: SourceReads;
 
   constructor(
@@ -50,6 +49,7 @@ export class RunTimeTenants {
     private readonly log: ProblemLog,
   ) {
     this.#source = new SourceReads(source);
+    this.#reads = new SharedWorks(calls);
     this.#known = createCache(clock, { max: settings.tenantCache.max });
     this.#refused = createCache(clock, { max: REFUSALS.max });
   }
@@ -65,130 +65,124 @@ export class RunTimeTenants {
    */
   find(key: string, ms?: number): Tenant | Promise<Tenant> {
     const known = this.#known.get(key);
-    if (known !== undefined && this.#mayServe(key, known)) {
+    if (known !== undefined && this.clock.now() < known.freshUntil) {
       return known.tenant;
+    }
+    const lastGood = this.#lastGood(key);
+    if (lastGood !== undefined && !this.#mayRead(key)) {
+      return lastGood;
     }
     const refusal = this.#refused.get(key);
     if (refusal !== undefined) {
-      return Promise.reject(refusedBy(refusal, key));
+      return Promise.reject(errorOf(refusal, key));
     }
-    return this.#wait(key, known, ms ?? known?.tenant.http.deadline ?? this.settings.http.deadline);
-  }
-
-  /** Waits for the read under way, else for a new one: for half of the time where last good options can serve for the other half. */
-  async #wait(key: string, known: KnownTenant | undefined, ms: number): Promise<Tenant> {
-    const part = this.#isUsable(known) ? 0.5 : 1;
-    const joined = joinable(this.#reads.get(key));
-    const longest = Math.max(ms, this.settings.http.deadline);
-    const read = joined ?? this.#begin(key, known, longest * part);
-    // After the read, whose timer then fires first: where both end at the same time, its failure is noted before this caller goes on. To
-    // join it would set its timer anew.
-    const own = this.calls.start(ms * part);
-    try {
-      return await own.run(() => (joined === undefined ? own.race(read.result) : own.join(joined)));
-    } catch (error) {
-      const latest = this.#known.peek(key);
-      const isFailure = own.isTimeUp || refusalOf(error) === undefined;
-      // Last good options, or those that a later read has found meanwhile.
-      if (isFailure && this.#isUsable(latest)) {
-        return latest.tenant;
-      }
-      throw own.isTimeUp ? sourceTooLate(key) : error;
-    }
-  }
-
-  /** True where these options serve while the source fails. */
-  #isUsable(known: KnownTenant | undefined): known is KnownTenant {
-    return known !== undefined && this.clock.now() < known.usableUntil;
-  }
-
-  /** Where options are not fresh, they serve while the source rests for their key, and where no read can begin. */
-  #mayServe(key: string, known: KnownTenant): boolean {
-    const mustWait = (): boolean =>
-      this.rests.left(['source', key]) > 0 || (this.#source.isFull && !this.#reads.has(key));
-    return this.clock.now() < known.freshUntil || (this.#isUsable(known) && mustWait());
+    return this.#wait(key, ms ?? known?.tenant.http.deadline ?? this.settings.http.deadline);
   }
 
   /** Drops a tenant. What a read under way finds is for its callers, and is not kept. */
   forget(key: string): void {
     this.#known.delete(key);
     this.#refused.delete(key);
-    this.#reads.delete(key);
+    this.#reads.forget(key);
     this.rests.end(['source', key]);
   }
 
-  #begin(key: string, before: KnownTenant | undefined, ms: number): SharedWork<Tenant> {
-    const isCurrent = (): boolean => this.#reads.get(key) === read;
-    const read = startShared(this.calls, ms, (call) => this.#ask(key, before, call, isCurrent));
-    this.#reads.set(key, read);
-    return read;
+  /** The options that serve while the source fails; fresh ones too. */
+  #lastGood(key: string): Tenant | undefined {
+    const known = this.#known.peek(key);
+    return known !== undefined && this.clock.now() < known.usableUntil ? known.tenant : undefined;
   }
 
-  async #ask(
-    key: string,
-    before: KnownTenant | undefined,
-    call: Call,
-    isCurrent: () => boolean,
-  ): Promise<Tenant> {
-    const { tenantCache } = this.settings;
+  /** False while the source rests for this key, and where a read would have to wait for a place. */
+  #mayRead(key: string): boolean {
+    const hasPlace = !this.#source.isFull || this.#reads.joinable(key) !== undefined;
+    return hasPlace && this.rests.left(['source', key]) === 0;
+  }
+
+  /** Waits for the read under way, else for a new one. Where that fails, last good options serve, and the source rests for this key. */
+  async #wait(key: string, ms: number): Promise<Tenant> {
+    // With last good options after half of its time, the call has the other half for its requests.
+    const share = this.#lastGood(key) === undefined ? 1 : 0.5;
+    const caller = this.calls.start(ms * share);
+    // A read is for all callers: the first one may have little time.
+    const longest = Math.max(ms, this.settings.http.deadline) * share;
+    try {
+      return await caller.run(() => {
+        const read =
+          this.#reads.joinable(key) ?? this.#reads.start(key, longest, (call) => this.#read(key, call));
+        return caller.join(read);
+      });
+    } catch (error) {
+      // Perhaps those that a later read has found meanwhile.
+      const lastGood = refusalIn(error) === undefined ? this.#lastGood(key) : undefined;
+      if (lastGood === undefined) {
+        throw caller.isTimeUp ? sourceTooLate(key) : error;
+      }
+      this.rests.begin(['source', key]);
+      return lastGood;
+    }
+  }
+
+  async #read(key: string, call: Call): Promise<Tenant> {
+    const before = this.#known.peek(key);
     const answer = (): Promise<unknown> => this.#source.find(key, before !== undefined, call);
     try {
       const found = await readTenant(answer, key, this.settings, before);
-      if (isCurrent()) {
-        const freshUntil = this.clock.now() + tenantCache.ttl;
-        this.#known.set(key, { ...found, freshUntil, usableUntil: freshUntil + tenantCache.staleIfError });
+      if (this.#reads.isLatest(key, call)) {
+        const { ttl, staleIfError } = this.settings.tenantCache;
+        const freshUntil = this.clock.now() + ttl;
+        this.#known.set(key, { ...found, freshUntil, usableUntil: freshUntil + staleIfError });
+        this.rests.end(['source', key]);
       }
       return found.tenant;
     } catch (error) {
       // A read that the close of the module has ended says nothing of the source.
-      if (isCurrent() && !this.calls.isClosed) {
-        this.#noteFailure(key, before, error);
+      if (this.#reads.isLatest(key, call) && !this.calls.isClosed) {
+        this.#failed(key, error);
       }
       throw error;
-    } finally {
-      if (isCurrent()) {
-        this.#reads.delete(key);
-      }
     }
   }
 
-  /**
-   * A read has failed. That there is no such tenant, or that its options are wrong, is remembered. Any other failure is logged, and its key
-   * rests where last good options serve.
-   */
-  #noteFailure(key: string, before: KnownTenant | undefined, error: unknown): void {
-    const refusal = refusalOf(error);
-    if (refusal !== undefined) {
-      this.#known.delete(key);
-      this.#refused.set(key, refusal, { ttl: REFUSALS.ttl });
+  /** That a key has no tenant is remembered. Any other failure is for the log. */
+  #failed(key: string, error: unknown): void {
+    const refusal = refusalIn(error);
+    if (refusal === undefined) {
+      this.#report(key, error);
       return;
     }
+    this.#known.delete(key);
+    this.#refused.set(key, refusal, { ttl: REFUSALS.ttl });
+  }
+
+  #report(key: string, error: unknown): void {
     // What the host threw is the cause, except of a timeout.
     const thrown = isExhibitorError(error) ? (error.cause ?? error) : error;
-    // Of wrong options without a cause there is a refusal: with one, the function that checks their origins has thrown.
+    // Wrong options are a refusal, unless the function that checks their origins has thrown.
     const isOfOrigins = isExhibitorError(error) && error.code === 'configuration_invalid';
     const what = isOfOrigins ? 'the option allowedOrigins' : 'the tenant source';
-    if (!this.#isUsable(before)) {
-      // Visitors can make up keys: those that were never read share a line.
-      const named = before === undefined ? '' : key;
-      this.log.error(tenantSourceFails(what, key, thrown), `${what} ${named}`);
+    if (this.#lastGood(key) !== undefined) {
+      const { staleIfError } = this.settings.tenantCache;
+      this.log.warn(tenantSourceFails(what, key, thrown, staleIfError), `${what} ${key}`);
       return;
     }
-    const { staleIfError } = this.settings.tenantCache;
-    this.log.warn(tenantSourceFails(what, key, thrown, staleIfError), `${what} ${key}`);
-    this.rests.begin(['source', key]);
+    // Visitors can make up keys: those that were never read share a line.
+    const named = this.#known.has(key) ? key : '';
+    this.log.error(tenantSourceFails(what, key, thrown), `${what} ${named}`);
   }
 }
 
 /** What is remembered of an answer of the source. An error with a cause is a failure, which may end at any moment. */
-function refusalOf(error: unknown): Refusal | undefined {
+function refusalIn(error: unknown): Refusal | undefined {
   if (!isExhibitorError(error) || error.cause !== undefined) {
     return undefined;
   }
-  const wrong = error.code === 'configuration_invalid' ? error.problems : undefined;
-  return error.code === 'unknown_tenant' ? [] : wrong;
+  if (error.code === 'unknown_tenant') {
+    return 'unknown';
+  }
+  return error.code === 'configuration_invalid' ? error.problems : undefined;
 }
 
-function refusedBy(refusal: Refusal, key: string): ExhibitorError {
-  return refusal.length === 0 ? unknownTenant(key) : new ConfigurationError(refusal, untrustedText(key));
+function errorOf(refusal: Refusal, key: string): ExhibitorError {
+  return refusal === 'unknown' ? unknownTenant(key) : new ConfigurationError(refusal, untrustedText(key));
 }

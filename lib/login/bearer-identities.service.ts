@@ -12,7 +12,7 @@ import type { StateKey, Tenant } from '../config/tenant.js';
 import { Clock } from '../call/clock.js';
 import type { Call, SharedWork } from '../call/call.js';
 import { Calls } from '../call/calls.service.js';
-import { joinable, startShared } from '../call/shared-work.js';
+import { SharedWorks } from '../call/shared-work.js';
 import { createCache, type ExpiringCache } from '../call/expiring-cache.js';
 import { authorizedIdentity, NOT_AUTHORIZED } from './identity.js';
 
@@ -36,7 +36,7 @@ type Answer = ExhibitorIdentity | 'refused';
 export class BearerIdentities {
   readonly #answers: ExpiringCache<Answer>;
   /** Outside the cache, so that forged tokens push out no verified one. */
-  readonly #pending = new WeakMap<StateKey, Map<string, SharedWork<Answer>>>();
+  readonly #pending = new WeakMap<StateKey, SharedWorks<string, Answer>>();
 
   constructor(
     @Inject(TokenValidator) private readonly validator: TokenValidator,
@@ -54,10 +54,7 @@ export class BearerIdentities {
    */
   async identify(tenant: Tenant, token: string): Promise<ExhibitorIdentity> {
     const key = `${tenant.stateKey.id}:${digestOf(token)}`;
-    const wait = (caller: Call): Promise<Answer> => {
-      const running = this.#pending.get(tenant.stateKey)?.get(key);
-      return caller.join(joinable(running) ?? this.#start(tenant, token, key));
-    };
+    const wait = (caller: Call): Promise<Answer> => caller.join(this.#verification(tenant, token, key));
     const answer = this.#answers.get(key) ?? (await this.calls.start(tenant.http.deadline).run(wait));
     if (answer === 'refused') {
       throw this.log.refusal(tenant, 'user', NOT_AUTHORIZED);
@@ -65,25 +62,19 @@ export class BearerIdentities {
     return answer;
   }
 
-  #start(tenant: Tenant, token: string, key: string): SharedWork<Answer> {
-    const pending = this.#pending.get(tenant.stateKey) ?? new Map<string, SharedWork<Answer>>();
+  /** The one under way, else a new one. */
+  #verification(tenant: Tenant, token: string, key: string): SharedWork<Answer> {
+    const pending = this.#pending.get(tenant.stateKey) ?? new SharedWorks<string, Answer>(this.calls);
     this.#pending.set(tenant.stateKey, pending);
-    if (pending.size >= MAX_PENDING) {
+    const joined = pending.joinable(key);
+    if (joined === undefined && pending.size >= MAX_PENDING) {
       throw new ExhibitorError('service_unavailable', 'too many bearer tokens are being verified', {
         tenant: tenant.key,
       });
     }
-    const verification = startShared(this.calls, tenant.http.deadline, async (call) => {
-      try {
-        return await this.#verify(tenant, token, key, call);
-      } finally {
-        if (pending.get(key) === verification) {
-          pending.delete(key);
-        }
-      }
-    });
-    pending.set(key, verification);
-    return verification;
+    return (
+      joined ?? pending.start(key, tenant.http.deadline, (call) => this.#verify(tenant, token, key, call))
+    );
   }
 
   async #verify(tenant: Tenant, token: string, key: string, call: Call): Promise<Answer> {

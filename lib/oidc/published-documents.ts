@@ -2,11 +2,11 @@ import { errorOf, failureOf } from '../errors/failure.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import type { Tenant } from '../config/tenant.js';
 import type { Clock } from '../call/clock.js';
-import type { Call, SharedWork } from '../call/call.js';
+import type { Call } from '../call/call.js';
 import type { Calls } from '../call/calls.service.js';
 import { createCache, type ExpiringCache } from '../call/expiring-cache.js';
 import type { Rests, Subject } from '../call/rests.js';
-import { joinable, startShared } from '../call/shared-work.js';
+import { SharedWorks } from '../call/shared-work.js';
 
 /** For how long a fetched document is used, and the last good one while it cannot be fetched, in ms. */
 const FRESH = 600_000;
@@ -19,8 +19,6 @@ interface Published<T> {
   /** Names it in the rests. */
   readonly subject: Subject;
   good?: { readonly value: T; readonly fetchedAt: number } | undefined;
-  /** Under way. */
-  fetch?: SharedWork<T> | undefined;
 }
 
 /**
@@ -30,6 +28,8 @@ interface Published<T> {
  */
 export class PublishedDocuments<T> {
   readonly #byDispatcher = new WeakMap<object, ExpiringCache<Published<T>>>();
+  /** Under way. */
+  readonly #fetches: SharedWorks<Published<T>, T>;
   #last = 0;
 
   /**
@@ -40,10 +40,12 @@ export class PublishedDocuments<T> {
     private readonly kind: string,
     private readonly deadline: number,
     private readonly clock: Clock,
-    private readonly calls: Calls,
+    calls: Calls,
     private readonly rests: Rests,
     private readonly dispatcherOf: (tenant: Tenant) => object | undefined,
-  ) {}
+  ) {
+    this.#fetches = new SharedWorks(calls);
+  }
 
   /**
    * The document, fetched where it is not fresh, or is the `rejected` one; the last good one where it cannot be fetched now.
@@ -62,7 +64,7 @@ export class PublishedDocuments<T> {
     if (good !== undefined && good.value !== rejected && this.#isYounger(good, FRESH)) {
       return good.value;
     }
-    const running = joinable(document.fetch);
+    const running = this.#fetches.joinable(document);
     const rest = running === undefined ? this.rests.find(document.subject) : undefined;
     if (rest !== undefined && good !== undefined) {
       return good.value;
@@ -70,7 +72,8 @@ export class PublishedDocuments<T> {
     if (rest?.failure !== undefined) {
       throw errorOf(rest.failure, { tenant: tenant.key, attempts: 0 });
     }
-    const work = running ?? this.#start(document, fetch, rejected !== undefined);
+    const begin = (call: Call): Promise<T> => this.#fetch(document, fetch, rejected !== undefined, call);
+    const work = running ?? this.#fetches.start(document, this.deadline, begin);
     if (good !== undefined) {
       // Half of the time is left for the caller: then the last good one serves.
       const half = caller.part(caller.remaining() / 2);
@@ -95,13 +98,6 @@ export class PublishedDocuments<T> {
     return known;
   }
 
-  /** Starts a fetch with a deadline of its own. */
-  #start(document: Published<T>, fetch: (limit: Call) => Promise<T>, restsAfter: boolean): SharedWork<T> {
-    const work = (call: Call): Promise<T> => this.#fetch(document, fetch, restsAfter, call);
-    document.fetch = startShared(this.calls, this.deadline, work);
-    return document.fetch;
-  }
-
   /** @param restsAfter also after a good one: it is fetched for a token that the last one did not verify */
   async #fetch(
     document: Published<T>,
@@ -109,11 +105,9 @@ export class PublishedDocuments<T> {
     restsAfter: boolean,
     call: Call,
   ): Promise<T> {
-    // An overdue fetch may end after a later one.
-    const isLatest = (): boolean => document.fetch?.call === call;
     try {
       const value = await fetch(call);
-      if (isLatest()) {
+      if (this.#fetches.isLatest(document, call)) {
         document.good = { value, fetchedAt: this.clock.now() };
         if (restsAfter) {
           this.rests.begin(document.subject);
@@ -123,14 +117,10 @@ export class PublishedDocuments<T> {
     } catch (error) {
       const failure = isExhibitorError(error) ? error : undefined;
       // Where code of the host failed, the provider needs no rest.
-      if (isLatest() && failure?.isOfHost !== true) {
+      if (this.#fetches.isLatest(document, call) && failure?.isOfHost !== true) {
         this.rests.begin(document.subject, undefined, failure && failureOf(failure));
       }
       throw error;
-    } finally {
-      if (isLatest()) {
-        document.fetch = undefined;
-      }
     }
   }
 }

@@ -1,5 +1,4 @@
 import { AFTER_FAILED_TOKEN, LONGEST_RESTS, type Rests, type Subject } from '../call/rests.js';
-import type { SharedWork } from '../call/call.js';
 import type { StateKey } from '../config/tenant.js';
 import type { Failure } from '../errors/failure.js';
 import { clientPause } from '../http/limits/pauses.js';
@@ -26,8 +25,6 @@ export class TokenState {
   readonly #id = (lastId += 1);
   /** The token that is held: callers get it while it lasts. */
   token: TimedToken | undefined;
-  /** The token request under way. */
-  renewal: SharedWork<TimedToken> | undefined;
 
   constructor(
     private readonly rests: Rests,

@@ -9,7 +9,7 @@ import { Clock, LONGEST_TIMER } from '../call/clock.js';
 import type { Call, SharedWork } from '../call/call.js';
 import { Calls } from '../call/calls.service.js';
 import { Rests } from '../call/rests.js';
-import { joinable, mayStartNext, startShared } from '../call/shared-work.js';
+import { mayStartNext, SharedWorks } from '../call/shared-work.js';
 import { TokenEndpoint } from './token-endpoint.service.js';
 import type { AccessToken, TimedToken } from './token-lifetime.js';
 import type { GetTokenOptions, InvalidateOptions } from './token-options.interface.js';
@@ -27,6 +27,7 @@ import { TokenState, type Rejected } from './token-state.js';
 export class TokenService {
   /** Tenants with equal credentials have separate tokens: forgetting or revoking one does not affect the other. */
   readonly #states = new WeakMap<StateKey, TokenState>();
+  readonly #renewals: SharedWorks<TokenState, TimedToken>;
   readonly #source: TokenSource;
 
   /** @internal */
@@ -39,6 +40,7 @@ export class TokenService {
     @Inject(SharedValues) values: SharedValues,
     @Inject(ProblemLog) log: ProblemLog,
   ) {
+    this.#renewals = new SharedWorks(calls);
     this.#source = new TokenSource(endpoint, values, clock, log);
   }
 
@@ -99,7 +101,7 @@ export class TokenService {
     if (state.token?.accessToken !== refused.accessToken) {
       return this.tokenFor(tenant, call);
     }
-    if (joinable(state.renewal) === undefined) {
+    if (this.#renewals.joinable(state) === undefined) {
       if (!state.claimReplacement(this.clock.now() - refused.requestedAt)) {
         return undefined;
       }
@@ -112,7 +114,7 @@ export class TokenService {
   renewAfter403(tenant: Tenant, forbidden: TimedToken, sentAt: number): void {
     const state = this.#stateOf(tenant);
     const isHeld =
-      state.token?.accessToken === forbidden.accessToken && joinable(state.renewal) === undefined;
+      state.token?.accessToken === forbidden.accessToken && this.#renewals.joinable(state) === undefined;
     if (isHeld && state.claimReplacement()) {
       state.rejected = { by: 'service', token: forbidden.accessToken, at: sentAt };
       this.#renewBehind(tenant, state);
@@ -136,7 +138,7 @@ export class TokenService {
     if (state === undefined || token === undefined || now >= token.expiresAt) {
       return undefined;
     }
-    if (now >= token.renewAt && joinable(state.renewal) === undefined && state.mayRenewEarly) {
+    if (now >= token.renewAt && this.#renewals.joinable(state) === undefined && state.mayRenewEarly) {
       this.#renewBehind(tenant, state);
     }
     publish('token', () => ({ tenant: tenant.key, outcome: 'hit' }));
@@ -153,7 +155,7 @@ export class TokenService {
   /** Waits for the next token within the deadline of a call: that of the renewal under way, else of a new one. */
   async #wait(tenant: Tenant, call: Call): Promise<TimedToken> {
     const state = this.#stateOf(tenant);
-    const joined = joinable(state.renewal);
+    const joined = this.#renewals.joinable(state);
     try {
       if (call.isOver) {
         throw call.failure({ tenant: tenant.key });
@@ -175,8 +177,7 @@ export class TokenService {
   /** Starts a renewal with a deadline of its own, at least that of its caller. */
   #renew(tenant: Tenant, state: TokenState, ms: number): SharedWork<TimedToken> {
     const deadline = Math.max(tenant.http.deadline, ms);
-    state.renewal = startShared(this.calls, deadline, (call) => this.#request(tenant, state, call));
-    return state.renewal;
+    return this.#renewals.start(state, deadline, (call) => this.#request(tenant, state, call));
   }
 
   async #request(tenant: Tenant, state: TokenState, call: Call): Promise<TimedToken> {
@@ -184,9 +185,10 @@ export class TokenService {
     try {
       const isCurrent = (): boolean => this.#states.get(tenant.stateKey) === state;
       const token = await this.#source.renew({ tenant, state, call, isCurrent });
-      // One that was overdue may end after a later one.
-      const isLatest = state.renewal?.call === call;
-      if (isLatest || token.expiresAt > (state.token?.expiresAt ?? 0)) {
+      const held = state.token;
+      const lastsLonger = held === undefined || token.expiresAt > held.expiresAt;
+      // An overdue renewal may end after a later one.
+      if (lastsLonger || this.#renewals.isLatest(state, call)) {
         state.token = token;
         state.rejected = undefined;
       }
@@ -194,10 +196,6 @@ export class TokenService {
     } catch (error) {
       state.renewalFailed();
       throw error;
-    } finally {
-      if (state.renewal?.call === call) {
-        state.renewal = undefined;
-      }
     }
   }
 

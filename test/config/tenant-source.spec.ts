@@ -441,6 +441,18 @@ describe('while the source fails', () => {
     expect(performance.now() - began).toBeLessThan(400);
   });
 
+  it('a source that answered, but too late for a call, is asked again when the ttl is over', async () => {
+    const { source, asked, get, list, skip } = await boot(fromDatabase, { tenantCache: { ttl: 1_000 } });
+    await get();
+    source.find = async (key) => pause(150).then(() => fromDatabase(key));
+    skip(1_001);
+    await list('acme', 200).catch(() => undefined);
+    await pause(150);
+    skip(1_001);
+    await get();
+    expect(asked).toHaveLength(3);
+  });
+
   it('the source is asked again every 5 s', async () => {
     const { get, asked, skip } = await failing();
     await get();
@@ -559,6 +571,7 @@ describe('while the source fails', () => {
       expect(logged.errors).toEqual([lineOf('acme')]);
       skip();
       await get('globex').catch(() => undefined);
+      await pause(20);
       expect(logged.errors).toEqual([lineOf('acme'), lineOf('globex')]);
     },
   );

@@ -8,7 +8,7 @@ import { Clock } from '../../call/clock.js';
 import type { Call, SharedWork } from '../../call/call.js';
 import { Calls } from '../../call/calls.service.js';
 import { Rests } from '../../call/rests.js';
-import { joinable, mayStartNext, startShared } from '../../call/shared-work.js';
+import { mayStartNext, SharedWorks } from '../../call/shared-work.js';
 import { createCache, type ExpiringCache } from '../../call/expiring-cache.js';
 import type { LookupFilter } from '../call-options.interface.js';
 import { exhibitorIdOf, type ExhibitorIdOf } from '../exhibitor-id.js';
@@ -30,8 +30,6 @@ interface CachedLookup {
   readonly freshUntil: number;
 }
 
-type RunningLookup = SharedWork<readonly unknown[]>;
-
 /**
  * The exhibitors of a contact: from the cache, else from an equal lookup that is under way, else from the service. Records are
  * frozen, since several requests read them.
@@ -40,21 +38,22 @@ type RunningLookup = SharedWork<readonly unknown[]>;
 export class ExhibitorLookups {
   readonly #settings: CheckedOptions['settings']['lookupCache'];
   readonly #cache: ExpiringCache<CachedLookup> | undefined;
-  /** The latest lookup of each key, for which all callers of equal lookups wait. Only its answer is cached. */
-  readonly #running = new Map<string, RunningLookup>();
+  /** Lookups under way, for which all callers of equal lookups wait. Only the answer of the latest is cached. */
+  readonly #running: SharedWorks<string, readonly unknown[]>;
   readonly #slots = new ContactSlots();
   readonly #endpoint: LookupEndpoint;
   readonly idOf: ExhibitorIdOf;
 
   constructor(
     @Inject(RestClient) client: RestClient,
-    @Inject(Calls) private readonly calls: Calls,
+    @Inject(Calls) calls: Calls,
     @Inject(Clock) private readonly clock: Clock,
     @Inject(Rests) private readonly rests: Rests,
     @Inject(ProblemLog) log: ProblemLog,
     @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
   ) {
     this.#settings = settings.lookupCache;
+    this.#running = new SharedWorks(calls);
     if (settings.lookupCache !== false) {
       const { max, maxBytes } = settings.lookupCache;
       this.#cache = createCache(clock, { max, maxSize: maxBytes });
@@ -93,7 +92,7 @@ export class ExhibitorLookups {
       report(subject, 'stale');
       return resting.records;
     }
-    const joined = joinable(this.#running.get(key));
+    const joined = this.#running.joinable(key);
     const work = joined ?? this.#start(subject, caller);
     // A request that has no reply after so many ms is a failure of the service.
     const patience = Math.min(subject.tenant.http.attemptTimeout, caller.remaining());
@@ -126,34 +125,25 @@ export class ExhibitorLookups {
     for (const key of [...(this.#cache?.keys() ?? []), ...this.#running.keys()]) {
       if (matches(key, filter)) {
         this.#cache?.delete(key);
-        this.#running.delete(key);
+        this.#running.forget(key);
       }
     }
   }
 
   /** Begins a lookup with a deadline of its own. */
-  #start(subject: LookupSubject, caller: Call): RunningLookup {
-    const key = keyOf(subject);
+  #start(subject: LookupSubject, caller: Call): SharedWork<readonly unknown[]> {
     const deadline = Math.max(subject.tenant.http.deadline, caller.remaining());
-    const isLatest = (): boolean => this.#running.get(key) === lookup;
-    const lookup = startShared(this.calls, deadline, (call) => this.#ask(subject, call, isLatest));
-    this.#running.set(key, lookup);
-    return lookup;
+    return this.#running.start(keyOf(subject), deadline, (call) => this.#ask(subject, call));
   }
 
-  async #ask(subject: LookupSubject, call: Call, isLatest: () => boolean): Promise<readonly unknown[]> {
+  async #ask(subject: LookupSubject, call: Call): Promise<readonly unknown[]> {
     call.tenant = subject.tenant.key;
-    try {
-      const answer = await this.#slots.run(subject, call, () => this.#endpoint.find(subject, call));
-      if (isLatest()) {
-        this.#keep(keyOf(subject), answer);
-      }
-      return answer.records;
-    } finally {
-      if (isLatest()) {
-        this.#running.delete(keyOf(subject));
-      }
+    const answer = await this.#slots.run(subject, call, () => this.#endpoint.find(subject, call));
+    const key = keyOf(subject);
+    if (this.#running.isLatest(key, call)) {
+      this.#keep(key, answer);
     }
+    return answer.records;
   }
 
   #keep(key: string, { records, bytes }: LookupAnswer): void {
