@@ -29,7 +29,7 @@ export const CLOCK_MARGIN = 7_200_000;
 
 /** What the store has under a name. */
 interface StoredTime {
-  /** `NaN` for text that is no time; `undefined` where there is nothing, or the store does not answer. */
+  /** Text that is no time counts as earlier than all times. `undefined` where there is nothing, or the store does not answer. */
   readonly time?: number;
   readonly isDown?: true;
 }
@@ -52,7 +52,7 @@ export class EndedLogins implements OnModuleInit, OnApplicationShutdown {
   /** Logins that had not ended when the store was asked, for `logoutCheck.ttl` ms. */
   readonly #notEnded: ExpiringCache<true>;
   readonly #settings: CheckedOptions['settings'];
-  /** How long an end or a logout is remembered where it is not known when the identity expires, in ms. */
+  /** How long an end or a logout is remembered where nothing says when the identity expires, in ms. */
   readonly #longest: number;
 
   constructor(
@@ -77,37 +77,39 @@ export class EndedLogins implements OnModuleInit, OnApplicationShutdown {
     withoutStore.delete(this);
   }
 
+  /** Ends the login of an identity at once. It is remembered for `absoluteTtl`: nothing says here when the identity expires. */
+  async end(id: string): Promise<void> {
+    await this.#end(id, AT_ONCE, this.#longest);
+  }
+
   /**
-   * Ends the login of this identity. What the store does not take is written soon.
-   *
-   * @param validUntil when the identity expires for good, in ms since 1970: its end is remembered until then. Another service may give its
-   * logins more time. Default: `absoluteTtl` from now
-   * @param from time from which the login has ended, a minute from now at most. Default: at once
+   * Ends identities at once; those of a `successor`, the person who has logged in anew, a minute later. Each end is remembered until its
+   * identity expires for good: another service may give its logins more time than this one.
    */
-  async end(id: string, validUntil?: number, from = AT_ONCE): Promise<void> {
-    const ttl =
-      validUntil === undefined
-        ? this.#longest
-        : Math.min(validUntil - this.clock.epochMs(), LONGEST_COOKIE) + CLOCK_MARGIN;
+  async endAll(identities: readonly FormerIdentity[], successor?: string): Promise<void> {
+    const now = this.clock.epochMs();
+    await Promise.all(
+      identities.map(({ id, endsAt, person }) => {
+        const from = person === successor ? now + GRACE : AT_ONCE;
+        return this.#end(id, from, Math.min(endsAt - now, LONGEST_COOKIE) + CLOCK_MARGIN);
+      }),
+    );
+  }
+
+  /** What the store does not take is written soon. */
+  async #end(id: string, from: number, ttl: number): Promise<void> {
     // The identity of a host may have no id.
     if (ttl <= 0 || id === '') {
       return;
     }
     this.#rememberEnd(id, from, ttl);
     if (this.#settings.store !== undefined) {
+      // An end at once that came before may still wait to be written: it must not give way to this one.
       const earliest = this.#ends.get(id) ?? from;
-      // An end at once replaces any other. An end in a minute replaces none: what the store has is earlier.
+      // It is written over any other. An end in a minute is not: what the store has is earlier.
       const rules = earliest === AT_ONCE ? {} : ({ ifAbsent: true } as const);
       await this.values.writeSoon(KIND, id, String(earliest), ttl, rules);
     }
-  }
-
-  /** Ends identities at once; those of a `successor`, the person who has logged in anew, a minute later. */
-  async endAll(identities: readonly FormerIdentity[], successor?: string): Promise<void> {
-    const soon = this.clock.epochMs() + GRACE;
-    await Promise.all(
-      identities.map(({ id, endsAt, person }) => this.end(id, endsAt, person === successor ? soon : AT_ONCE)),
-    );
   }
 
   /** Records a logout, which ends the logins that it names. Returns false where there is a store that did not take it. */
@@ -181,31 +183,33 @@ export class EndedLogins implements OnModuleInit, OnApplicationShutdown {
       return { isDown: true };
     }
     this.values.publishOutcome(KIND, text === undefined ? 'miss' : 'hit');
-    return text === undefined ? {} : { time: Number(text) };
+    if (text === undefined) {
+      return {};
+    }
+    const time = Number(text);
+    return { time: Number.isNaN(time) ? Number.NEGATIVE_INFINITY : time };
   }
 
-  /** True where this process knows the end of this login, past or to come. */
+  /** True where this process knows an end of this login: past, or to come, which {@link has} does not count. */
   knowsEndOf(id: string): boolean {
     return this.#ends.has(id);
   }
 
-  /** True for an end that is not still to come; for `NaN` too. */
   #isPast(end: number): boolean {
     const ahead = end - this.clock.epochMs();
-    // A minute at most. An end that is farther ahead was written before the date of the host was set back.
-    const isToCome = ahead > 0 && ahead <= GRACE + CLOCK_DIFFERENCE;
-    return !isToCome;
+    // An end is a minute ahead at most. One that is farther ahead was written before the date of the host was set back.
+    return ahead <= 0 || ahead > GRACE + CLOCK_DIFFERENCE;
   }
 
   #rememberEnd(id: string, from: number, ttl: number): void {
     for (const one of this.#sharing()) {
-      keep(one.#ends, id, Math.min(from, one.#ends.get(id) ?? from), ttl);
+      keepAtLeast(one.#ends, id, Math.min(from, one.#ends.get(id) ?? from), ttl);
     }
   }
 
   #rememberLogout(name: string, at: number): void {
     for (const one of this.#sharing()) {
-      keep(one.#logouts, name, Math.max(at, one.#logouts.get(name) ?? at), this.#longest);
+      keepAtLeast(one.#logouts, name, Math.max(at, one.#logouts.get(name) ?? at), this.#longest);
     }
   }
 
@@ -220,6 +224,6 @@ export class EndedLogins implements OnModuleInit, OnApplicationShutdown {
 }
 
 /** Keeps a time for `ttl` ms, or for as long as the one before was to be kept, where that is longer. */
-function keep(cache: ExpiringCache<number>, name: string, time: number, ttl: number): void {
+function keepAtLeast(cache: ExpiringCache<number>, name: string, time: number, ttl: number): void {
   cache.set(name, time, { ttl: Math.max(ttl, cache.getRemainingTTL(name)) });
 }

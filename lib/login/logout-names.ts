@@ -35,7 +35,7 @@ export interface UserLogout {
 /** A name under which a logout is looked for that may have ended a login. */
 export interface LogoutName {
   readonly name: string;
-  /** @param logoutAt of the logout that was found, in ms since 1970, `NaN` for other text in the store; `undefined` where none was */
+  /** @param logoutAt time of the logout that was found, in ms since 1970; `undefined` where none was */
   readonly isEndedBy: (logoutAt: number | undefined) => boolean;
 }
 

@@ -66,7 +66,7 @@ function startProcess(
     endUser: (tenant: string, at: number) =>
       ended.endBefore({ registration: 'r', tenant, subject: 'sam', at }),
     /** The same person has logged in anew. */
-    endSoon: (id = 'a') => ended.end(id, Date.now() + HOUR, Date.now() + MINUTE),
+    endSoon: (id = 'a') => ended.endAll([{ id, endsAt: Date.now() + HOUR, person: 'sam' }], 'sam'),
   };
 }
 
@@ -100,7 +100,7 @@ describe('a login that ended', () => {
     ['that of the longest login, 400 days', 9_600 * HOUR, 9_602 * HOUR],
   ])('is remembered until %s', async (_what, lifetime, kept) => {
     const { clock, ended, has } = startProcess('none');
-    await ended.end('a', Date.now() + lifetime);
+    await ended.endAll([{ id: 'a', endsAt: Date.now() + lifetime, person: 'sam' }]);
     clock.time += kept - 10_000;
     expect(has()).toBe(true);
     clock.time += 20_000;
