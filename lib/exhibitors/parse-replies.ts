@@ -47,8 +47,10 @@ function metadataProblem(metadata: Partial<Record<keyof PaginationMetadata, unkn
 
 /**
  * The exhibitors in the reply to a lookup. The service does not document whether it wraps them, or its reply where there is
- * none. Accepted are an array, the paginated wrapper and one object; `null`, `{}`, `[]` and no body are no exhibitor. Some
- * services answer 200 with a message, or with a wrapper of other names: one object is an exhibitor only where it has an id.
+ * none. Accepted are an array, the paginated wrapper and one object; `null`, `{}`, `[]`, and the status 204 or 404, are no
+ * exhibitor. Some services answer 200 with a message, or with a wrapper of other names: one object is an exhibitor only where it has an id.
+ *
+ * @param body `undefined` after 204 and 404
  *
  * @param idOf absent where `exhibitorSchema` decides whether one object is an exhibitor
  * @throws {ExhibitorError} `malformed_response` for anything else

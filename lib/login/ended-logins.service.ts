@@ -125,9 +125,12 @@ export class EndedLogins implements OnModuleInit, OnApplicationShutdown {
       return true;
     }
     const stored = await this.values.read(KIND, name);
+    if (stored === null) {
+      return false;
+    }
     // Another process may have written this logout, or a later one.
-    if (stored === null || Number(stored) >= at) {
-      return stored !== null;
+    if (Number(stored) >= at) {
+      return true;
     }
     const latest = this.#logouts.get(name) ?? at;
     return (await this.values.write(KIND, name, String(latest), this.#longest)) === true;
