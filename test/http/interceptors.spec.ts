@@ -194,6 +194,35 @@ describe('a response interceptor', () => {
     expect(inspect(errors, { depth: Infinity })).not.toContain(TOKEN);
     expect(service.urls).toHaveLength(2);
   });
+
+  const html: Answer = ({ response }) => void response.setHeader('content-type', 'text/html').end('<p>');
+  it.each([
+    ['succeeds', onePage],
+    ['fails too', html],
+  ])(
+    'that sends a failed request once more, which %s, and throws the first error: the first reply counts',
+    async (_what, again) => {
+      const { failure, service } = await hostWith(
+        (instance) => {
+          let sent: Config | undefined;
+          instance.interceptors.request.use((config) => (sent = config));
+          let isFirst = true;
+          instance.interceptors.response.use(undefined, async (first: unknown) => {
+            if (isFirst && sent !== undefined) {
+              isFirst = false;
+              await instance.request(sent).catch(() => undefined);
+            }
+            throw first;
+          });
+        },
+        (request) => (request.count === 1 ? html(request) : again(request)),
+      );
+      const error = await failure();
+      expect(error).toMatchObject({ code: 'malformed_response', status: 200, attempts: 2 });
+      expect([error.isOfHost, error.cause]).toEqual([undefined, undefined]);
+      expect(service.urls).toHaveLength(2);
+    },
+  );
 });
 
 it.each<[of: string, attempts: number, hostWithSlow: (wait: () => boolean) => ReturnType<typeof hostWith>]>([

@@ -32,8 +32,8 @@ export async function loadAxios(): Promise<AxiosPackages> {
 interface AdapterResult {
   /** Of the last request that it sent: an interceptor may send one again. `undefined` until it sends. Never rejects. */
   outcome: Promise<Outcome> | undefined;
-  /** What it threw where the outcome is a failure. Not an `AxiosError`, which would show the bearer token to interceptors. */
-  error: ExhibitorError | undefined;
+  /** Each failure by the error that it threw for it. Not an `AxiosError`, which would show the bearer token to interceptors. */
+  readonly failures: Map<unknown, Failed>;
 }
 
 /**
@@ -74,7 +74,8 @@ export class AxiosClient {
    * The outcome of a request; never rejects. axios calls the interceptors, if there are any, and our adapter. It ends in one of five ways:
    *
    * 1. There is a reply, which axios returns.
-   * 2. The request failed: axios throws the error of the adapter, unless an interceptor has handled it.
+   * 2. The request failed: axios throws the error of the adapter, unless an interceptor has handled it. Where one sent the request again,
+   *    the failure is that of the error.
    * 3. An interceptor replaced the adapter: axios returns, but ours has sent nothing.
    * 4. The call ends first, since an interceptor may never end: `race` throws.
    * 5. An interceptor threw.
@@ -82,23 +83,22 @@ export class AxiosClient {
   async send(request: OwnRequest, call: Call): Promise<Outcome> {
     const { method, url, headers } = request;
     const shownToInterceptors = this.#hasInterceptors ? { method, url, headers: { ...headers } } : {};
-    const result: AdapterResult = { outcome: undefined, error: undefined };
+    const result: AdapterResult = { outcome: undefined, failures: new Map() };
     const adapter = this.#adapterFor(request, call, result);
-    // An interceptor may throw `undefined`.
-    let thrown: { error: unknown } | undefined;
     try {
       await call.race(this.#http.axiosRef.request({ adapter, ...shownToInterceptors }));
     } catch (error) {
-      thrown = { error };
+      const failure = result.failures.get(error);
+      if (failure !== undefined) {
+        return failure;
+      }
+      const outcome = await result.outcome;
+      if (call.isOver) {
+        return outcome?.kind === 'failed' ? outcome : failed('the call is over', { status: outcome?.status });
+      }
+      return failedInInterceptor(outcome, error, this.#causeOf(error, adapter));
     }
-    if (thrown === undefined || (result.error !== undefined && result.error === thrown.error)) {
-      return result.outcome ?? adapterReplaced();
-    }
-    const outcome = await result.outcome;
-    if (call.isOver) {
-      return outcome?.kind === 'failed' ? outcome : failed('the call is over', { status: outcome?.status });
-    }
-    return failedInInterceptor(outcome, thrown.error, this.#causeOf(thrown.error, adapter));
+    return result.outcome ?? adapterReplaced();
   }
 
   /** Sends with the {@link HttpClient}. Interceptors get any status as a response. */
@@ -110,8 +110,9 @@ export class AxiosClient {
       result.outcome = this.#client.send(outgoing, call);
       const outcome = await result.outcome;
       if (outcome.kind === 'failed') {
-        result.error = new ExhibitorError(outcome.code, outcome.message);
-        throw result.error;
+        const error = new ExhibitorError(outcome.code, outcome.message);
+        result.failures.set(error, outcome);
+        throw error;
       }
       const headers = this.#hasInterceptors ? outcome.headers : this.#noHeaders;
       return { data: undefined, status: outcome.status, statusText: '', headers, config };
