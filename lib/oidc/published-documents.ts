@@ -18,13 +18,19 @@ const MOST = 10_000;
 interface Published<T> {
   /** Names it in the rests. */
   readonly subject: Subject;
-  good?: { readonly value: T; readonly fetchedAt: number } | undefined;
+  /** As it was fetched last. */
+  latest?: { readonly value: T; readonly fetchedAt: number } | undefined;
 }
 
 /**
  * Documents that providers publish, keys or metadata: one of each name, for all tenants with the same dispatcher. What a proxy of one
- * tenant answers is not for others. A document is _fresh_, or it is being _fetched_, or its fetches _rest_: after one that failed, and
- * after one for a token that could not be verified, since anybody can send such tokens.
+ * tenant answers is not for others. The _last good_ one was fetched less than a day ago.
+ *
+ * | a document is | where                                                            | and a caller gets                           |
+ * | ------------- | ---------------------------------------------------------------- | ------------------------------------------- |
+ * | fresh         | it was fetched less than 10 minutes ago                          | it, unless it is the one that the caller rejects |
+ * | resting       | a fetch has failed, or was for a caller that rejects the document | the last good one, else that failure        |
+ * | being fetched | it is neither                                                    | it; after half of the caller's time the last good one |
  */
 export class PublishedDocuments<T> {
   readonly #byDispatcher = new WeakMap<object, ExpiringCache<Published<T>>>();
@@ -48,8 +54,9 @@ export class PublishedDocuments<T> {
   }
 
   /**
-   * The document, fetched where it is not fresh, or is the `rejected` one; the last good one where it cannot be fetched now.
+   * The document.
    *
+   * @param rejected the one with which a token of the caller could not be verified. Anybody can send such tokens
    * @throws {ExhibitorError} of the fetch, with the key of this tenant
    */
   async read(
@@ -60,32 +67,29 @@ export class PublishedDocuments<T> {
     rejected?: T,
   ): Promise<T> {
     const document = this.#find(name, tenant);
-    const good = this.#isYounger(document.good, LAST_GOOD) ? document.good : undefined;
-    if (good !== undefined && good.value !== rejected && this.#isYounger(good, FRESH)) {
-      return good.value;
+    const { latest } = document;
+    const age = latest === undefined ? Infinity : this.clock.now() - latest.fetchedAt;
+    if (latest !== undefined && latest.value !== rejected && age < FRESH) {
+      return latest.value;
     }
+    const lastGood = age < LAST_GOOD ? latest : undefined;
     const running = this.#fetches.joinable(document);
     const rest = running === undefined ? this.rests.find(document.subject) : undefined;
-    if (rest !== undefined && good !== undefined) {
-      return good.value;
+    if (rest !== undefined && lastGood !== undefined) {
+      return lastGood.value;
     }
     if (rest?.failure !== undefined) {
       throw errorOf(rest.failure, { tenant: tenant.key, attempts: 0 });
     }
-    const begin = (call: Call): Promise<T> => this.#fetch(document, fetch, rejected !== undefined, call);
+    const begin = (call: Call): Promise<T> => this.#fetch(document, fetch, rejected, call);
     const work = running ?? this.#fetches.start(document, this.deadline, begin);
-    if (good !== undefined) {
-      // Half of the time is left for the caller: then the last good one serves.
+    if (lastGood !== undefined) {
       const half = caller.part(caller.remaining() / 2);
-      return half.run(() => half.join(work)).catch(() => good.value);
+      return half.run(() => half.join(work)).catch(() => lastGood.value);
     }
     return caller.join(work).catch((error: unknown) => {
       throw ofTenant(tenant, error);
     });
-  }
-
-  #isYounger(good: Published<T>['good'], ms: number): boolean {
-    return good !== undefined && this.clock.now() - good.fetchedAt < ms;
   }
 
   #find(name: string, tenant: Tenant): Published<T> {
@@ -98,27 +102,26 @@ export class PublishedDocuments<T> {
     return known;
   }
 
-  /** @param restsAfter also after a good one: it is fetched for a token that the last one did not verify */
   async #fetch(
     document: Published<T>,
     fetch: (limit: Call) => Promise<T>,
-    restsAfter: boolean,
+    rejected: T | undefined,
     call: Call,
   ): Promise<T> {
     try {
       const value = await fetch(call);
       if (this.#fetches.isLatest(document, call)) {
-        document.good = { value, fetchedAt: this.clock.now() };
-        if (restsAfter) {
+        document.latest = { value, fetchedAt: this.clock.now() };
+        if (rejected !== undefined) {
           this.rests.begin(document.subject);
         }
       }
       return value;
     } catch (error) {
-      const failure = isExhibitorError(error) ? error : undefined;
       // Where code of the host failed, the provider needs no rest.
-      if (this.#fetches.isLatest(document, call) && failure?.isOfHost !== true) {
-        this.rests.begin(document.subject, undefined, failure && failureOf(failure));
+      const isOfProvider = isExhibitorError(error) && error.isOfHost !== true;
+      if (isOfProvider && this.#fetches.isLatest(document, call)) {
+        this.rests.begin(document.subject, undefined, failureOf(error));
       }
       throw error;
     }
