@@ -1,3 +1,5 @@
+import type { Blame } from '../config/problems/partner-problems.js';
+
 export type Outcome = Answered | Failed;
 
 export interface Answered {
@@ -17,6 +19,7 @@ export interface Failed {
   /** Without any value of the request. */
   message: string;
   code: 'service_unavailable' | 'malformed_response';
+  blame: Blame;
   /** Where the head of a reply came. */
   status?: number | undefined;
   /** Whether sending it again may help: `at once`, on a new connection, where it was most likely not read; or `later`. */
@@ -32,17 +35,18 @@ export interface Failed {
   cause?: 'timeout' | 'network' | 'interceptor' | undefined;
   /** Why there is no connection, by the code of Node or undici: `ENOTFOUND`. */
   errorCode?: string | undefined;
-  /** What may be wrong: the address by default, a proxy of `http.dispatcher`, or neither, but this process or machine. */
-  suspects?: readonly ('address' | 'dispatcher')[] | undefined;
   /** The reply is larger than `http.maxResponseBytes`. */
   isTooLarge?: boolean;
-  /** What an interceptor of the host threw; and what of it may be passed on. */
+  /** Where the `cause` is `interceptor`: what it threw, and what of that its caller may get. */
   thrown?: unknown;
   passedOn?: unknown;
 }
 
 /** @param facts by default, the code is `service_unavailable`, and it helps nothing to send the request again */
-export function failed(message: string, facts: Omit<Partial<Failed>, 'kind' | 'message'>): Failed {
+export function failed(
+  message: string,
+  facts: Pick<Failed, 'blame'> & Omit<Partial<Failed>, 'kind' | 'message'>,
+): Failed {
   return { kind: 'failed', message, code: 'service_unavailable', ...facts };
 }
 
@@ -61,9 +65,9 @@ export function codeOfStatus(status: number): Answered['code'] {
   return status === 408 || status >= 500 ? 'service_unavailable' : undefined;
 }
 
-/** True where no partner is why it failed, but an interceptor of the host, or this process or machine. */
+/** True where no partner is why it failed, but this process, its interceptors or its machine. */
 export function isOwnFailure(outcome: Outcome): boolean {
-  return outcome.kind === 'failed' && (outcome.cause === 'interceptor' || outcome.suspects?.length === 0);
+  return outcome.kind === 'failed' && outcome.blame === 'us';
 }
 
 /** How a request failed, in the words of an operator's line; from a fixed set. */

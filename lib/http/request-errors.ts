@@ -56,7 +56,7 @@ export class RequestErrors {
       return log.hostError({ option: 'axios' }, thrown, { code, message, cause, ...details });
     }
     const { operation, url } = this.request;
-    const problem = failedRequest(tenant, { operation, url, ...outcome, code, message });
+    const problem = failedRequest(tenant, { operation, url, blame: 'partner', ...outcome, code, message });
     if (isOwnFailure(outcome)) {
       // One problem of all tenants.
       log.report(undefined, problem);

@@ -499,8 +499,9 @@ describe('an address that cannot be reached', () => {
       url: 'https://a.example/x',
       message: '',
       code: 'service_unavailable',
+      blame: 'partner',
       errorCode: 'ENOTFOUND',
-    };
+    } as const;
     expect(tenant && failedRequest(tenant, failed)).toMatchObject({ options: [option] });
   });
 

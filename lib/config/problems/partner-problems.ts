@@ -10,13 +10,23 @@ interface SentRequest {
   url: string;
 }
 
+/**
+ * What made a request fail. Where no connection was made, this tells the options to look at.
+ *
+ * - `partner`: the service or the provider, or its address
+ * - `dispatcher`: a proxy of `http.dispatcher`
+ * - `either`: one of these two
+ * - `us`: this process, an interceptor in it, or its machine
+ * - `unknown`: the call ended first
+ */
+export type Blame = 'partner' | 'dispatcher' | 'either' | 'us' | 'unknown';
+
 interface FailedRequest extends SentRequest {
   message: string;
   code: string;
+  blame: Blame;
   /** Where no connection was made: `ENOTFOUND`. */
   errorCode?: string | undefined;
-  /** What may be wrong then. Default: the address. */
-  suspects?: readonly ('address' | 'dispatcher')[] | undefined;
   status?: number | undefined;
   /** The reply is larger than `http.maxResponseBytes`. */
   isTooLarge?: boolean | undefined;
@@ -72,10 +82,10 @@ export function addressOption(tenant: Tenant, operation: string): string {
  * has had enough of our requests. Then no option is wrong, as far as can be seen.
  */
 export function failedRequest(tenant: Tenant, failed: FailedRequest): Problem {
-  const { operation, url, code, message, errorCode, suspects = ['address'], status } = failed;
+  const { operation, url, code, message, blame, errorCode, status } = failed;
   const option = addressOption(tenant, operation);
   if (errorCode !== undefined) {
-    const options = suspects.map((one) => (one === 'address' ? option : 'http.dispatcher'));
+    const options = optionsToLookAt(blame, option);
     const shown = `no connection to ${shownUrl(url)}: ${errorCode}`;
     return { cause: `${options.join()} unreached`, options, message: shown };
   }
@@ -91,6 +101,19 @@ export function failedRequest(tenant: Tenant, failed: FailedRequest): Problem {
     expected: operation === 'userinfo' ? UNSIGNED : undefined,
     received: status === undefined ? undefined : `status ${status}`,
   };
+}
+
+function optionsToLookAt(blame: Blame, address: string): string[] {
+  switch (blame) {
+    case 'partner':
+      return [address];
+    case 'dispatcher':
+      return ['http.dispatcher'];
+    case 'either':
+      return [address, 'http.dispatcher'];
+    default:
+      return [];
+  }
 }
 
 /** A partner that is slow or down, or has had enough of our requests. */

@@ -93,10 +93,13 @@ export class AxiosClient {
         return failure;
       }
       const outcome = await result.outcome;
+      const status = outcome?.status;
       if (call.isOver) {
-        return outcome?.kind === 'failed' ? outcome : failed('the call is over', { status: outcome?.status });
+        return outcome?.kind === 'failed'
+          ? outcome
+          : failed('the call is over', { blame: 'unknown', status });
       }
-      return failedInInterceptor(outcome, error, this.#causeOf(error, adapter));
+      return failedInInterceptor(status, error, this.#causeOf(error, adapter));
     }
     return result.outcome ?? adapterReplaced();
   }
@@ -135,10 +138,10 @@ export class AxiosClient {
   }
 }
 
-/** @param reply the one that the interceptor got; `undefined` where it failed before */
-function failedInInterceptor(reply: Outcome | undefined, thrown: unknown, cause: unknown): Failed {
-  const facts = { cause: 'interceptor', thrown, passedOn: cause, status: reply?.status } as const;
-  return failed('an axios interceptor of the host failed', facts);
+/** @param status of the reply that the interceptor got; `undefined` where it failed before */
+function failedInInterceptor(status: number | undefined, thrown: unknown, passedOn: unknown): Failed {
+  const message = 'an axios interceptor of the host failed';
+  return failed(message, { blame: 'us', cause: 'interceptor', status, thrown, passedOn });
 }
 
 function adapterReplaced(): Failed {

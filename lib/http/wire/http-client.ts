@@ -135,7 +135,7 @@ export class HttpClient {
       sent.status = received.statusCode;
       return await this.#read(received, request, sent);
     } catch (error) {
-      return sent.refusal ?? this.#errors.failure(error, sent, dispatcher && origin);
+      return sent.refusal ?? this.#errors.failure(error, sent, request);
     } finally {
       sent.attempt.clear();
     }
@@ -198,7 +198,8 @@ function joined(received: Dispatcher.ResponseData['headers']): Record<string, st
 
 function malformed(problem: string, status: number, sentAt: number): Failed {
   const message = `the reply of the service cannot be used: ${problem}`;
-  return failed(message, { code: 'malformed_response', isTooLarge: problem === TOO_LARGE, status, sentAt });
+  const isTooLarge = problem === TOO_LARGE;
+  return failed(message, { blame: 'partner', code: 'malformed_response', isTooLarge, status, sentAt });
 }
 
 /**
@@ -207,15 +208,16 @@ function malformed(problem: string, status: number, sentAt: number): Failed {
  * @param sent `undefined` where it was over before
  */
 function ended({ status, sentAt }: Partial<SentRequest> = {}, isSilent = false): Failed {
-  return failed('the call is over', { status, sentAt, noReply: isSilent ? 'silent' : undefined });
+  const noReply = isSilent ? 'silent' : undefined;
+  return failed('the call is over', { blame: 'unknown', status, sentAt, noReply });
 }
 
 /** The attempt took too long. */
 function late({ attempt, status, sentAt }: SentRequest): Failed {
   const facts = { repeat: 'later', cause: 'timeout', status, sentAt } as const;
   return attempt.isHeldUp
-    ? failed('no reply was read in time: this process was blocked', { ...facts, suspects: [] })
-    : failed('the service did not answer in time', { ...facts, noReply: 'silent' });
+    ? failed('no reply was read in time: this process was blocked', { ...facts, blame: 'us' })
+    : failed('the service did not answer in time', { ...facts, blame: 'partner', noReply: 'silent' });
 }
 
 /** Origin of an absolute URL. */

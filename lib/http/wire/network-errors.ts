@@ -14,13 +14,21 @@ const LOCAL = /^(?:EMFILE|ENFILE|EADDRNOTAVAIL|EADDRINUSE|ENOBUFS|ENOMEM|ENETDOW
 
 const CONNECT_ERROR = 'undici:client:connectError';
 
+/** How a request was sent. */
+interface Route {
+  /** Of its URL. */
+  readonly origin: string;
+  /** Of the host; `undefined` for our own connections. */
+  readonly dispatcher: object | undefined;
+}
+
 /**
  * Tells why a request ended without a whole reply. It hears of each connection that undici could not make: nothing else tells a
  * reset before TLS is done from that of a kept-alive connection, and a proxy from what is behind it.
  */
 export class NetworkErrors {
-  /** Host to which there was no connection, by the error. The error of a proxy is published again for the connection through it. */
-  readonly #unconnected = new WeakMap<object, string>();
+  /** Name and port of the server that was not reached, by the error. That of a proxy is published again for the connection through it. */
+  readonly #unreached = new WeakMap<object, string>();
   /** Tells the connections of our requests from those of the host, whose clients may be the same. */
   readonly #ours = new AsyncLocalStorage<true>();
 
@@ -37,36 +45,41 @@ export class NetworkErrors {
     return this.#ours.run(true, send);
   }
 
-  /** @param origin of a request that the host's dispatcher sent */
-  failure(error: unknown, { status, sentAt }: Pick<Failed, 'status' | 'sentAt'>, origin?: string): Failed {
+  /** @param error with which undici ended the request */
+  failure(error: unknown, { status, sentAt }: Pick<Failed, 'status' | 'sentAt'>, route: Route): Failed {
     const network = { cause: 'network', repeat: 'later', status, sentAt } as const;
     if (status !== undefined) {
-      return failed('the reply was cut short', network);
+      return failed('the reply was cut short', { ...network, blame: 'partner' });
     }
     const message = 'the service could not be reached';
-    const host = isRecord(error) ? this.#unconnected.get(error) : undefined;
     const code = localCode(error);
-    if (host === undefined && RESET.has(code)) {
+    const unreached = isRecord(error) ? this.#unreached.get(error) : undefined;
+    const isConnected = unreached === undefined;
+    if (isConnected && RESET.has(code)) {
+      const reset = { ...network, noReply: 'silent', repeat: 'at once' } as const;
       // A proxy without TLS behind it: it or the service.
-      const isProxied = origin?.startsWith('http:') === true;
-      const told: Reason = isProxied ? { errorCode: code, suspects: EITHER } : {};
-      return failed(message, { ...network, noReply: 'silent', repeat: 'at once', ...told });
+      return route.dispatcher !== undefined && route.origin.startsWith('http:')
+        ? failed(message, { ...reset, blame: 'either', errorCode: code })
+        : failed(message, { ...reset, blame: 'partner' });
     }
-    if (host === undefined && (NO_HTTP.has(code) || code.startsWith('HPE_'))) {
-      return failed(message, { ...network, noReply: 'silent' });
+    if (isConnected && (NO_HTTP.has(code) || code.startsWith('HPE_'))) {
+      return failed(message, { ...network, noReply: 'silent', blame: 'partner' });
     }
     if (LOCAL.test(code)) {
       const limit = `${code}, a limit of this process or machine: open files (ulimit -n), ports, memory or a firewall`;
-      return failed(message, { ...network, errorCode: limit, suspects: [] });
+      return failed(message, { ...network, blame: 'us', errorCode: limit });
     }
-    const told = origin === undefined ? { errorCode: code } : behind(origin, error, code, host);
-    return failed(message, { ...network, noReply: 'unreached', ...told });
+    return failed(message, {
+      ...network,
+      noReply: 'unreached',
+      ...whyUnreached(error, code, route, unreached),
+    });
   }
 
   readonly #hear = (message: unknown): void => {
     const { error, connectParams }: Record<string, unknown> = Object(message);
-    if (isRecord(error) && !this.#unconnected.has(error)) {
-      this.#unconnected.set(error, String(Object(connectParams).host));
+    if (isRecord(error) && !this.#unreached.has(error)) {
+      this.#unreached.set(error, String(Object(connectParams).host));
       // After its own code undici connects again at once, without end, and for aborted requests too (measured: 1,200 times a
       // second to a proxy that closes the connection).
       if (error['code'] === 'UND_ERR_SOCKET' && this.#ours.getStore() === true) {
@@ -76,20 +89,24 @@ export class NetworkErrors {
   };
 }
 
-type Reason = Pick<Failed, 'errorCode' | 'suspects'>;
-
-const EITHER = ['address', 'dispatcher'] as const;
-
-/** The proxy failed where it says so, or where there was no connection to another host than that of the request. Else it is one of both. */
-function behind(origin: string, error: unknown, code: string, host?: string): Reason {
+/** A proxy failed where it says so, or where another server than that of the request was not reached. Else it is one of both. */
+function whyUnreached(
+  error: unknown,
+  code: string,
+  { origin, dispatcher }: Route,
+  unreached: string | undefined,
+): Pick<Failed, 'blame' | 'errorCode'> {
+  if (dispatcher === undefined) {
+    return { blame: 'partner', errorCode: code };
+  }
   // undici has the status in the message only.
   const [, status] = /^Proxy .*\((\d{3})\)/.exec(String(Object(error).message)) ?? [];
   if (status !== undefined) {
-    return { errorCode: `the proxy answered ${status}`, suspects: ['dispatcher'] };
+    return { blame: 'dispatcher', errorCode: `the proxy answered ${status}` };
   }
-  return host === undefined || host === new URL(origin).host
-    ? { errorCode: code, suspects: EITHER }
-    : { errorCode: `${code} at ${host}`, suspects: ['dispatcher'] };
+  return unreached === undefined || unreached === new URL(origin).host
+    ? { blame: 'either', errorCode: code }
+    : { blame: 'dispatcher', errorCode: `${code} at ${unreached}` };
 }
 
 /** Without a file descriptor, look-ups of names end as those of unknown names, or with EINVAL (measured, glibc). */
