@@ -4,8 +4,6 @@ import {
   Get,
   Inject,
   Module,
-  Post,
-  Redirect,
   UseGuards,
   type DynamicModule,
   type INestApplication,
@@ -21,18 +19,20 @@ import { firstValueFrom } from 'rxjs';
 import request from 'supertest';
 import * as undici from 'undici';
 import {
+  CurrentIdentity,
   ExhibitorGuard,
   ExhibitorIdentityGuard,
   ExhibitorsService,
   type TenantOptions,
   type ExhibitorContext,
+  type ExhibitorIdentity,
   type ExhibitorModuleOptions,
   type ExhibitorRequest,
 } from '../../lib/index.js';
 import type { CustomFault } from '../../lib/development/sandbox/faults.js';
 import type { RedisSharedStore } from '../../lib/integrations/redis/index.js';
 import { ExhibitorTestingBackend, ExhibitorTestingModule } from '../../lib/development/testing/index.js';
-import { answerOf, bodyOf, idsOf, logOut, signIn } from '../nest/signed-in.js';
+import { answerOf, bodyOf, idsOf, logOut, refused, signIn } from '../nest/signed-in.js';
 import { copyOf, identityOf } from '../login/journey.js';
 import { BoothController } from '../support/booth.controller.js';
 import {
@@ -158,26 +158,21 @@ describe('hosts with a login', () => {
     >('recipes.md', 'own sessions');
 
     @Controller()
-    class OwnController extends BoothController {
-      @Get('auth/callback')
-      @UseGuards(own.SessionCallbackGuard)
-      @Redirect('/landed', 303)
-      override callback(): { url: string } {
-        return { url: '/landed' };
+    class UserController {
+      @Get('me')
+      @UseGuards(ExhibitorIdentityGuard)
+      me(@CurrentIdentity() identity: ExhibitorIdentity) {
+        return { identity };
       }
-
-      @Post('auth/logout')
-      @UseGuards(own.SessionLogoutGuard)
-      @Redirect('/', 303)
-      override logout(): void {}
     }
+    const guards = { callback: own.SessionCallbackGuard, logout: own.SessionLogoutGuard };
     const host = await start({
-      controllers: [OwnController],
+      controllers: [UserController],
       configure: (app) => {
         app.use(session({ secret: COOKIE_SECRET, resave: false, saveUninitialized: true }));
         app.use(own.readUser);
       },
-      options: acmeOptions(sandbox, { session: 'host' }),
+      options: acmeOptions(sandbox, { session: 'host', routes: { path: 'auth', guards } }),
     });
     const visitor = new Visitor();
     await visitor.visit(`${host.url}/me`);
@@ -302,6 +297,33 @@ describe('hosts that read events', () => {
     );
     const counts = found.map(({ eventId, exhibitors }) => [eventId, exhibitors.length]);
     expect(new Map(counts as [string, number][]).get('world-2026')).toBe(3);
+  });
+});
+
+describe('a host with GraphQL', () => {
+  it('finds the event in the arguments of a query, in the path of a route beside it, and for a login', async () => {
+    const { BoothResolver, graphql, resolveEvent } = await loadSnippets<{
+      BoothResolver: Type;
+      graphql: DynamicModule;
+      resolveEvent: ExhibitorModuleOptions['resolveEvent'];
+    }>('recipes.md', 'graphql');
+    @Module({ imports: [graphql] })
+    class SchemaModule {}
+
+    const host = await start({
+      providers: [BoothResolver],
+      importedBefore: [SchemaModule],
+      options: acmeOptions(sandbox, { resolveEvent }),
+    });
+    const visitor = await signIn(sandbox, host);
+    const mine = idsOf(sandbox).map((id) => ({ id }));
+    const query = '{ booths(eventId: "world-2026") { id } }';
+    const reply = await visitor.visit(`${host.url}/graphql`, { json: { query } });
+    expect(bodyOf(reply)).toEqual({ data: { booths: mine } });
+    expect(answerOf(await visitor.visit(`${host.url}/events/world-2026/mine`))).toMatchObject([200, mine]);
+    expect(answerOf(await visitor.visit(`${host.url}/mine?eventId=world-2026`))).toEqual(
+      refused(400, 'event_required'),
+    );
   });
 });
 
