@@ -210,7 +210,7 @@ export interface HttpOptions {
   maxConcurrent?: number | undefined;
   /**
    * Creates the undici dispatcher, for a proxy or mTLS. Its argument is our undici, since dispatchers of another version are not
-   * compatible. Called once: tenants with the same function share its dispatcher. The host closes the dispatcher.
+   * compatible. Called once: tenants with the same function share its dispatcher. The module does not close it.
    *
    * @example
    * dispatcher: ({ ProxyAgent }) => new ProxyAgent('http://proxy.internal:3128')
