@@ -61,27 +61,40 @@ export class Pages {
     }
   }
 
-  /** Sends the page for what Nest would answer as JSON. */
-  async refuse(http: HttpContext, thrown: unknown, given: Place = {}): Promise<void> {
+  /**
+   * Sends the page for what Nest would answer as JSON.
+   *
+   * @param given what a guard has kept that refused the request
+   */
+  async refuse(http: HttpContext, thrown: unknown, given?: Place): Promise<void> {
     const status = thrown instanceof HttpException ? thrown.getStatus() : 500;
     // An address with a wrong value is as wrong after a new login.
-    const place = status === 400 ? { tenant: given.tenant, returnTo: undefined } : given;
+    const place = status === 400 ? { tenant: given?.tenant, returnTo: undefined } : given;
     const error = thrown instanceof HttpException ? thrown.cause : thrown;
     if (!isExhibitorError(error)) {
       return this.showRefusal(http, { status, code: codeOf(status) }, place);
     }
     const { code, tenant } = error;
     const reason = error.code === 'login_failed' ? error.reason : undefined;
-    return this.showRefusal(http, { status, code, reason }, { ...place, tenant: place.tenant ?? tenant });
+    return this.showRefusal(http, { status, code, reason }, place, tenant);
   }
 
-  /** The page for a refusal, with the links that may help. */
-  async showRefusal(http: HttpContext, refused: Refused, place: Place): Promise<void> {
+  /**
+   * The page for a refusal, with the links that may help.
+   *
+   * @param place what the request was about. Where no guard has kept it, a new login leads back to this request
+   * @param tenant its key, where the place names none
+   */
+  async showRefusal(
+    http: HttpContext,
+    refused: Refused,
+    place: Place | undefined,
+    tenant?: string,
+  ): Promise<void> {
     const { status, code, reason } = refused;
     const found = http.request.exhibitorContext;
-    const routes = await this.routesFor(place.tenant ?? found?.tenant);
-    const { eventId = found?.eventId } = place;
-    const returnTo = 'returnTo' in place ? place.returnTo : addressOf(http, routes);
+    const routes = await this.routesFor(place?.tenant ?? tenant ?? found?.tenant);
+    const { eventId = found?.eventId, returnTo } = place ?? { returnTo: addressOf(http, routes) };
     const target = { eventId, returnTo };
     // Nobody is logged in: a page that needs no user.
     const homeUrl =

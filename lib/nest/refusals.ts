@@ -24,8 +24,8 @@ export interface Place {
   /** Key of the tenant. */
   tenant?: string | undefined;
   eventId?: string | undefined;
-  /** Where a new login leads back to. */
-  returnTo?: string | undefined;
+  /** Where a new login leads back to; `undefined` for nowhere. */
+  returnTo: string | undefined;
 }
 
 const refusals = new WeakSet<object>();
