@@ -23,20 +23,24 @@ export const CurrentExhibitors = createParamDecorator((_: unknown, context: Exec
 
 const currentExhibitor = createParamDecorator((_: unknown, context: ExecutionContext) => {
   const exhibitors = resultOf('exhibitors', context, 'CurrentExhibitor', 'ExhibitorGuard') ?? [];
-  const results = resultsOf(context, 'CurrentExhibitor') ?? {};
+  const results = resultsOf(context, 'CurrentExhibitor');
   if ('exhibitor' in results) {
     return results.exhibitor;
   }
-  // A guard of the host may have set the id alone, or neither where there is only one exhibitor.
-  const { exhibitorId, tenant } = results;
-  const only = exhibitors.length === 1 ? exhibitors[0] : undefined;
-  const current =
-    exhibitorId === undefined ? only : exhibitors.find((one) => defaultExhibitorId(one) === exhibitorId);
-  if (current !== undefined) {
-    return current;
+  const current = exhibitorOfHost(exhibitors, results.exhibitorId);
+  if (current === undefined) {
+    throw toHttpException(notSelected(results.tenant));
   }
-  throw toHttpException(notSelected(tenant));
+  return current;
 });
+
+/** A guard of the host may have set the id alone, or neither where there is only one. Where our guard left it open, this finds none. */
+function exhibitorOfHost(exhibitors: readonly unknown[], id: string | undefined): unknown {
+  if (id === undefined) {
+    return exhibitors.length === 1 ? exhibitors[0] : undefined;
+  }
+  return exhibitors.find((one) => defaultExhibitorId(one) === id);
+}
 
 /**
  * The selected exhibitor of the user at this event, or the only one. 409 `exhibitor_not_selected` where there are several and none is
@@ -77,9 +81,11 @@ export const CurrentIdentity = createParamDecorator((_: unknown, context: Execut
  * mine(@CurrentEvent() eventId: string) { return eventId; }
  */
 export const CurrentEvent = createParamDecorator((_: unknown, context: ExecutionContext) => {
-  const results = resultsOf(context, 'CurrentEvent') ?? {};
-  const find = 'eventId' in results ? undefined : results[FIND_EVENT];
-  return find === undefined ? resultOf('eventId', context, 'CurrentEvent', 'ExhibitorGuard') : find();
+  const results = resultsOf(context, 'CurrentEvent');
+  if (!('eventId' in results) && results[FIND_EVENT] !== undefined) {
+    return results[FIND_EVENT]();
+  }
+  return resultOf('eventId', context, 'CurrentEvent', 'ExhibitorGuard');
 });
 
 /**
@@ -93,20 +99,20 @@ export const CurrentTenant = createParamDecorator((_: unknown, context: Executio
   resultOf('tenant', context, 'CurrentTenant', 'ExhibitorIdentityGuard'),
 );
 
-/** What a guard has found. Where it looked for a member and found none, the member is there, with the value `undefined`. */
+/** What a guard has found, see {@link Results}. */
 function resultOf<K extends keyof ExhibitorContext>(
   name: K,
   context: ExecutionContext,
   decorator: string,
   guard: string,
 ): ExhibitorContext[K] | undefined {
-  const results: Partial<ExhibitorContext> | undefined = resultsOf(context, decorator);
-  if (results !== undefined && name in results) {
+  const results: Partial<ExhibitorContext> = resultsOf(context, decorator);
+  if (name in results) {
     return results[name];
   }
   throw markRefusal(new Error(`@${decorator}() needs ${guard} on the route`));
 }
 
-function resultsOf(context: ExecutionContext, decorator: string): Results | undefined {
-  return resultsIn(context, requestPairOf(context, `@${decorator}()`).request);
+function resultsOf(context: ExecutionContext, decorator: string): Results {
+  return resultsIn(context, requestPairOf(context, `@${decorator}()`).request) ?? {};
 }

@@ -126,7 +126,11 @@ function exhibitorHandlersOf(controller: Target): readonly (string | symbol)[] {
 /** Finds the event for `@CurrentEvent()` behind a guard that needs none. */
 export const FIND_EVENT = Symbol('nestjs-exhibitor.find-event');
 
-/** What guards have found. The symbol is on no copy by JSON or `structuredClone`. */
+/**
+ * What guards have found, or a guard of the host has set. A member that is there is what its decorator answers, also where its value is
+ * `undefined`. One that is not there is open: `@CurrentEvent()` then calls `FIND_EVENT`, `@CurrentExhibitor()` looks among `exhibitors`,
+ * and a decorator that finds nothing refuses the request. The symbol is on no copy by JSON or `structuredClone`.
+ */
 export type Results = Partial<ExhibitorContext> & { [FIND_EVENT]?: () => Promise<string | undefined> };
 
 /** Results of guards in GraphQL, by the `info` of the field: fields of one request run in parallel, and may be about different events. */

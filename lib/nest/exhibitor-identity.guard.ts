@@ -21,15 +21,25 @@ const CHALLENGES: Partial<Record<ExhibitorErrorCode, string>> = {
 /** Who a request comes from. */
 export const WHO = Symbol('nestjs-exhibitor.who');
 
-/** Who a request comes from. `who` and `user` are `undefined` for nobody, which only a public route lets pass. */
-interface Visitor {
+/** Who a request comes from. Nobody passes only where the route is public. */
+export type Visitor = User | Nobody;
+
+interface User {
   isPublic: boolean;
-  /** Key of the tenant of the user; for nobody, that which the request names. */
-  tenant: string | undefined;
+  /** Key of the tenant of the user. */
+  tenant: string;
   /** The identity as it was checked. */
-  who: FoundIdentity | undefined;
+  who: FoundIdentity;
   /** `request.user`: a copy of that identity, to which the host may add members. */
-  user: ExhibitorIdentity | undefined;
+  user: ExhibitorIdentity;
+}
+
+interface Nobody {
+  isPublic: true;
+  /** Key of the tenant that the request names. */
+  tenant: string | undefined;
+  who?: undefined;
+  user?: undefined;
 }
 
 /**
@@ -56,8 +66,10 @@ export class ExhibitorIdentityGuard extends RouteGuard {
   #isExempt(context: ExecutionContext): boolean {
     const { allowsAnonymous, guards, controller } = declaredOn(context);
     const ofRoute = [...guards, ...controller.guards];
-    const isOfLogins = LOGIN_CONTROLLER in context.getClass() || ofRoute.some(isGuardOfLogins);
-    return isOfLogins && allowsAnonymous !== false && !this.#isAmong(ofRoute);
+    if (allowsAnonymous === false || this.#isAmong(ofRoute)) {
+      return false;
+    }
+    return LOGIN_CONTROLLER in context.getClass() || ofRoute.some(isGuardOfLogins);
   }
 
   /** True where this guard is one of those in a `@UseGuards`, which have classes and instances. */
@@ -110,7 +122,7 @@ export class ExhibitorIdentityGuard extends RouteGuard {
       return { isPublic, tenant: who.tenant.key, who, user: setUser(http, who) };
     }
     if (isPublic) {
-      return { isPublic, tenant, who: undefined, user: undefined };
+      return { isPublic, tenant };
     }
     throw nobody();
   }

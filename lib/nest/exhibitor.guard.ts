@@ -1,8 +1,10 @@
 import { Injectable } from '@nestjs/common';
 import type { HttpContext } from '../browser/http-context.js';
+import type { FoundIdentity } from '../login/identity.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
+import type { ExhibitorContext } from '../model/exhibitor-request.interface.js';
 import { checkEventId } from '../model/path-parameters.js';
-import { ExhibitorIdentityGuard, WHO } from './exhibitor-identity.guard.js';
+import { ExhibitorIdentityGuard, WHO, type Visitor } from './exhibitor-identity.guard.js';
 import {
   hasCurrentExhibitor,
   declaredOn,
@@ -27,43 +29,66 @@ import { DECIDE, SERVICES } from './route-guard.js';
 export class ExhibitorGuard extends ExhibitorIdentityGuard {
   /** The whole way: who, which event, which exhibitors, which of them. @internal */
   protected override async [DECIDE](http: HttpContext): Promise<Results> {
-    const { isPublic, tenant, who, user } = await this[WHO](http);
-    const namedEvent = await this.getEvent(http, who?.identity);
-    if (who === undefined || (isPublic && namedEvent === undefined)) {
-      const eventId = namedEvent === undefined ? undefined : checkEventId(namedEvent);
-      return { identity: user, tenant, eventId, exhibitors: [], exhibitor: undefined };
+    const visitor = await this[WHO](http);
+    if (visitor.isPublic) {
+      return this.#decidePublic(http, visitor);
     }
+    const { tenant, who, user } = visitor;
     const { identity } = who;
+    const namedEvent = await this.getEvent(http, identity);
     const eventId = checkEventId(namedEvent ?? (await this.onNoEvent(http, identity)));
     const exhibitors = await this.getExhibitors(http, identity, eventId);
-    if (exhibitors.length === 0 && !isPublic) {
+    if (exhibitors.length === 0) {
       await this.onNoExhibitor(http, identity, eventId);
     }
-    const { lookups, selections } = this[SERVICES];
+    const found = { identity: user, tenant, eventId, exhibitors };
     const named = await this.#namedExhibitor(http);
-    const exhibitor =
-      named === undefined && exhibitors.length === 1
-        ? exhibitors[0]
-        : this[SERVICES].ownOf(exhibitors, named ?? selections.read(http, who, eventId));
-    const found: Results = { identity: user, tenant, eventId, exhibitors };
-    if (exhibitor !== undefined) {
-      return { exhibitor, exhibitorId: lookups.idOf(exhibitor), ...found };
-    }
-    if (isPublic) {
-      return { exhibitor: undefined, ...found };
+    const chosen = this.#choose(http, who, found, named);
+    if (chosen !== undefined) {
+      return chosen;
     }
     if (named !== undefined) {
       throw noExhibitor('this exhibitor is not one of yours at this event', identity.tenant);
     }
-    if (exhibitors.length > 1 && hasCurrentExhibitor(http.context)) {
-      // For the filter of a host, which leads to a page of this event.
-      keepResults(http, found);
-      await this.onNotSelected(http, identity, eventId);
-      return { exhibitor: undefined, ...found };
+    if (exhibitors.length === 0 || !hasCurrentExhibitor(http.context)) {
+      // Left open, see {@link Results}: `@CurrentExhibitor()` answers 409.
+      return found;
     }
-    // Several, and the handler asks for none; or none, and `onNoExhibitor` has returned. Without a member `exhibitor`, for which
-    // `@CurrentExhibitor()` answers 409.
-    return found;
+    // For the filter of a host, which leads to a page of this event.
+    keepResults(http, found);
+    await this.onNotSelected(http, identity, eventId);
+    return { exhibitor: undefined, ...found };
+  }
+
+  /** A public route: only an invalid event id is refused. Whatever else is missing, the handler gets `undefined`. */
+  async #decidePublic(http: HttpContext, { tenant, who, user }: Visitor): Promise<Results> {
+    const namedEvent = await this.getEvent(http, who?.identity);
+    const eventId = namedEvent === undefined ? undefined : checkEventId(namedEvent);
+    if (who === undefined || eventId === undefined) {
+      return { identity: user, tenant, eventId, exhibitors: [], exhibitor: undefined };
+    }
+    const exhibitors = await this.getExhibitors(http, who.identity, eventId);
+    const found = { identity: user, tenant, eventId, exhibitors };
+    const named = await this.#namedExhibitor(http);
+    return this.#choose(http, who, found, named) ?? { exhibitor: undefined, ...found };
+  }
+
+  /** Adds the exhibitor that the request names, else the only one, else the selected one; `undefined` where the user has no such one. */
+  #choose(
+    http: HttpContext,
+    who: FoundIdentity,
+    found: Results & Pick<ExhibitorContext, 'eventId' | 'exhibitors'>,
+    named: string | undefined,
+  ): Results | undefined {
+    const { eventId, exhibitors } = found;
+    const { lookups, selections } = this[SERVICES];
+    const exhibitor =
+      named === undefined && exhibitors.length === 1
+        ? exhibitors[0]
+        : this[SERVICES].ownOf(exhibitors, named ?? selections.read(http, who, eventId));
+    return exhibitor === undefined
+      ? undefined
+      : { exhibitor, exhibitorId: lookups.idOf(exhibitor), ...found };
   }
 
   /** Id of the exhibitor that the request is about, where it names one. */
@@ -79,17 +104,11 @@ export class ExhibitorGuard extends ExhibitorIdentityGuard {
     identity: ExhibitorIdentity,
     eventId: string,
   ): readonly unknown[] | Promise<readonly unknown[]> {
-    return this.#lookUp(http, identity, eventId);
-  }
-
-  async #lookUp(
-    http: HttpContext,
-    identity: ExhibitorIdentity,
-    eventId: string,
-  ): Promise<readonly unknown[]> {
+    const services = this[SERVICES];
     // The tenant that was checked, since a source may give its key to another customer meanwhile.
-    const { tenant } = await this[SERVICES].withTenant(http, identity);
-    return this[SERVICES].exhibitors.lookupOf({ tenant, eventId, contactEmail: identity.email });
+    return services
+      .withTenant(http, identity)
+      .then(({ tenant }) => services.exhibitors.lookupOf({ tenant, eventId, contactEmail: identity.email }));
   }
 
   /** The request names no event. By default throws 400 `event_required`; may return an event id instead. */

@@ -34,6 +34,7 @@ const ASKED = Symbol('nestjs-exhibitor.asked');
 
 /** The context of one guard, and what is known in it. Not in a WeakMap, whose values outlive a scavenge: that took 4 µs a request. */
 interface GuardContext extends HttpContext {
+  /** What was checked last: for several reads of one tenant, a source of tenants is asked once. */
   [FOUND]?: FoundIdentity;
   /** What functions of the host have returned. */
   [ASKED]?: Partial<Record<HostFunction, Promise<string | undefined>>>;
@@ -106,35 +107,35 @@ export class ExhibitorGuardServices {
     return new HttpContext(request, response, this.#parts.adapterHost.httpAdapter, context);
   }
 
-  /** The identity of a request, as it is found by default. The tenant that was checked with it stays with `http`. @internal */
-  async identityOf(http: GuardContext, tenantKey?: string): Promise<ExhibitorIdentity | undefined> {
-    const found = await this.reader.read(http, tenantKey);
-    if (found !== undefined) {
-      http[FOUND] = found;
-      await this.cookie.renew(http, found);
-    }
-    return found?.identity;
-  }
-
   /**
-   * An identity that a step of a guard returned, with the tenant that was checked for it. An identity that the host made itself has the
-   * tenant that it names.
+   * The identity of a request, as it is found by default. A step of a guard returns it alone: what was checked with it is kept in `http`,
+   * for {@link withTenant}.
    *
    * @internal
    */
-  withTenant(http: GuardContext, identity: ExhibitorIdentity): FoundIdentity | Promise<FoundIdentity> {
-    const found = http[FOUND];
-    if (found?.tenant.key !== identity.tenant) {
-      return this.#adopt(http, identity);
+  async identityOf(http: GuardContext, tenantKey?: string): Promise<ExhibitorIdentity | undefined> {
+    const found = await this.reader.read(http, tenantKey);
+    if (found === undefined) {
+      return undefined;
     }
-    return found.identity === identity ? found : { ...found, identity };
+    http[FOUND] = found;
+    await this.cookie.renew(http, found);
+    return found.identity;
   }
 
-  async #adopt(http: GuardContext, identity: ExhibitorIdentity): Promise<FoundIdentity> {
+  /**
+   * An identity that a step of a guard returned, with the tenant that was checked for it: that of {@link identityOf}, or a changed copy
+   * of it. One that the host made itself has the tenant that it names, and counts as one in a cookie.
+   *
+   * @internal
+   */
+  async withTenant(http: GuardContext, identity: ExhibitorIdentity): Promise<FoundIdentity> {
+    const found = http[FOUND];
+    if (found?.tenant.key === identity.tenant) {
+      return found.identity === identity ? found : { ...found, identity };
+    }
     const tenant = await this.tenants.get(identity.tenant);
-    const own: FoundIdentity = { identity, tenant, mode: 'cookie' };
-    http[FOUND] = own;
-    return own;
+    return (http[FOUND] = { identity, tenant, mode: 'cookie' });
   }
 
   /** What a function of the host returns for this request; it is called once. @internal */
