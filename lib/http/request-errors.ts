@@ -52,8 +52,8 @@ export class RequestErrors {
     const message = describeOutcome(outcome);
     const details = { tenant: tenant.key, attempts: this.call.sent, status, retryAfterMs };
     if (outcome.kind === 'failed' && outcome.cause === 'interceptor') {
-      const { thrown, passedOn: cause } = outcome;
-      return log.hostError({ option: 'axios' }, thrown, { code, message, cause, ...details });
+      log.hostFailed({ option: 'axios' }, outcome.thrown);
+      return new ExhibitorError(code, message, { ...details, cause: outcome.passedOn, isOfHost: true });
     }
     const { operation, url } = this.request;
     const problem = failedRequest(tenant, { operation, url, blame: 'partner', ...outcome, code, message });

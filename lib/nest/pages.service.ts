@@ -169,7 +169,7 @@ export class Pages {
       }
       throw new TypeError(`routes.render returned no HTML, but ${html === null ? 'null' : typeof html}`);
     } catch (error) {
-      this.log.hostError({ option: 'routes.render' }, error);
+      this.log.hostFailed({ option: 'routes.render' }, error);
       return undefined;
     }
   }

@@ -147,7 +147,7 @@ export class RouteReplies {
       const label = this.services.settings().exhibitorLabel?.(exhibitor);
       return isLabel(label) ? label : defaultLabel(exhibitor);
     } catch (error) {
-      this.services.log.hostError({ option: 'exhibitorLabel' }, error);
+      this.services.log.hostFailed({ option: 'exhibitorLabel' }, error);
       return defaultLabel(exhibitor);
     }
   }

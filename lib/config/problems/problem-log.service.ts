@@ -1,7 +1,7 @@
 import { Inject, Injectable, Logger, type OnApplicationShutdown } from '@nestjs/common';
 import { ConfigurationError } from '../../errors/configuration.error.js';
 import { HTTP_STATUS_BY_CODE, type ExhibitorErrorCode } from '../../errors/error-codes.js';
-import { ExhibitorError, type ExhibitorErrorDetails } from '../../errors/exhibitor.error.js';
+import { ExhibitorError } from '../../errors/exhibitor.error.js';
 import { LoginFailedError, type LoginFailureDetails } from '../../errors/login-failed.error.js';
 import { untrustedText } from '../../model/untrusted-text.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../check-options.js';
@@ -29,9 +29,12 @@ interface ReportedTenant {
   readonly stateKey: { readonly id: number };
 }
 
+/** A function in the options. */
 interface HostFunction {
+  /** Path below the options of `tenant`, or of the module where there is none. */
   readonly option: string;
   readonly tenant?: ReportedTenant | undefined;
+  /** Names the tenant of the call to its caller. Default: that of `tenant`. */
   readonly key?: string | undefined;
 }
 
@@ -125,20 +128,8 @@ export class ProblemLog implements OnApplicationShutdown {
     return new LoginFailedError(reason, message, { tenant: tenant?.key, ...details });
   }
 
-  /**
-   * Logs what a function of the host threw, with its stack, and returns the error of the call. Once a minute for each function, name
-   * and first frame.
-   *
-   * @param place `option` is a path below the options of `tenant`, or of the module where there is no `tenant`; then `key` names the tenant
-   * of the call to its caller
-   * @param failure code and details of the error of the call. Default: a {@link ConfigurationError} for the option. The error has what was
-   * thrown as its `cause`, unless these details have another `cause`, such as `undefined` for what must not be passed on
-   */
-  hostError(
-    { option, tenant, key = tenant?.key }: HostFunction,
-    thrown: unknown,
-    failure?: ExhibitorErrorDetails & { code: ExhibitorErrorCode; message: string },
-  ): ExhibitorError {
+  /** Logs what a function of the host threw, with its stack: once a minute for each function, name and first frame. */
+  hostFailed({ option, tenant }: HostFunction, thrown: unknown): void {
     const problem = {
       cause: `${option} ${firstFrame(thrown)}`,
       options: [option],
@@ -150,11 +141,25 @@ export class ProblemLog implements OnApplicationShutdown {
     } else {
       this.report(tenant, problem);
     }
+  }
+
+  /**
+   * Logs what a function of the host threw, and returns the error of the call, which has it as its `cause`.
+   *
+   * @param failure what that error says. Default: a {@link ConfigurationError} for the option
+   */
+  hostError(
+    place: HostFunction,
+    thrown: unknown,
+    failure?: { code: ExhibitorErrorCode; message: string; attempts?: number },
+  ): ExhibitorError {
+    this.hostFailed(place, thrown);
+    const { option, tenant, key = tenant?.key } = place;
     if (failure === undefined) {
       return new ConfigurationError([{ path: option, expected: 'threw an error' }], key, thrown ?? null);
     }
-    const { code, message, ...details } = failure;
-    return new ExhibitorError(code, message, { tenant: key, cause: thrown, ...details, isOfHost: true });
+    const { code, message, attempts } = failure;
+    return new ExhibitorError(code, message, { tenant: key, attempts, cause: thrown, isOfHost: true });
   }
 
   /**
