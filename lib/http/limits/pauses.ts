@@ -68,32 +68,31 @@ export class Pauses {
    * @returns how long such a request now pauses, in whole ms
    */
   begin(about: string | undefined, ms: number, failure: Failure): number {
-    const { operation } = this.requests;
-    if (operation === 'list' || operation === 'token') {
-      this.rests.begin(this.#shared(about), ms, failure);
-    } else if (operation === 'lookup') {
-      const last = this.#lastContact;
-      const isLastPaused = last !== undefined && this.rests.left(this.#contact(last)) > 0;
-      if (isLastPaused && last !== about) {
-        this.rests.begin(this.#shared(about), ms, failure);
+    const [own, ofAllContacts] = this.#subjects(about);
+    if (own !== undefined) {
+      this.rests.begin(own, ms, failure);
+    }
+    if (ofAllContacts !== undefined) {
+      if (this.#isOtherContactPaused(about)) {
+        this.rests.begin(ofAllContacts, ms, failure);
       }
-      this.rests.begin(this.#contact(about), ms, failure);
       this.#lastContact = about;
     }
-    const { rest } = this.#longest(about);
-    return rest === undefined ? 0 : Math.ceil(this.#left(rest));
+    const pause = this.#longest(about);
+    return pause === undefined ? 0 : Math.ceil(this.#left(pause.rest));
   }
 
   /** @param remaining time that the call has, in ms */
   turn(about: string | undefined, remaining: number): Turn {
-    const { rest, isOfContact } = this.#longest(about);
-    if (rest === undefined) {
+    const pause = this.#longest(about);
+    if (pause === undefined) {
       return SEND;
     }
+    const { rest, kind } = pause;
     const left = this.#left(rest);
     if (left >= remaining || this.#waiting >= this.mostWaiting) {
       const { failure } = rest;
-      return { go: 'fail', retryAfterMs: Math.ceil(left), failure, isOfPartner: !isOfContact };
+      return { go: 'fail', retryAfterMs: Math.ceil(left), failure, isOfPartner: kind !== 'contact' };
     }
     const spread = Math.min(rest.length * SPREAD, (remaining - left) / 2);
     return { go: 'wait', ms: left + this.clock.random() * spread };
@@ -107,28 +106,42 @@ export class Pauses {
   }
 
   /** The pause that such a request is in; of two, the one that ends last. */
-  #longest(about: string | undefined): { rest: Rest | undefined; isOfContact: boolean } {
-    const shared = this.rests.find(this.#shared(about));
-    const ofContact =
-      this.requests.operation === 'lookup' ? this.rests.find(this.#contact(about)) : undefined;
-    const isOfContact = (ofContact?.until ?? 0) > (shared?.until ?? 0);
-    return { rest: isOfContact ? ofContact : shared, isOfContact };
+  #longest(about: string | undefined): { rest: Rest; kind: Subject[0] } | undefined {
+    const pauses = this.#subjects(about).flatMap((subject) => {
+      const rest = this.rests.find(subject);
+      return rest === undefined ? [] : [{ rest, kind: subject[0] }];
+    });
+    return pauses.toSorted((one, other) => one.rest.until - other.rest.until).at(-1);
   }
 
   #left({ until }: Rest): number {
     return until - this.clock.now();
   }
 
-  /** The pause of all requests of the operation; of token requests, of those with one secret. */
-  #shared(about = ''): Subject {
-    const { tenant, origin, operation } = this.requests;
-    return operation === 'token'
-      ? clientPause(tenant, origin, about)
-      : ['purpose', tenant, origin, operation];
+  /** True where the contact that was limited last is another one, and its pause goes on. */
+  #isOtherContactPaused(contact: string | undefined): boolean {
+    const last = this.#lastContact;
+    return last !== undefined && last !== contact && this.rests.left(this.#contact(last)) > 0;
   }
 
-  #contact(about = ''): Subject {
+  /** What pauses such a request: its own subject; of lookups, also that of all contacts. */
+  #subjects(about = ''): readonly Subject[] {
+    const { tenant, origin, operation } = this.requests;
+    const ofOperation: Subject = ['purpose', tenant, origin, operation];
+    switch (operation) {
+      case 'list':
+        return [ofOperation];
+      case 'token':
+        return [clientPause(tenant, origin, about)];
+      case 'lookup':
+        return [this.#contact(about), ofOperation];
+      default:
+        return [];
+    }
+  }
+
+  #contact(contact: string): Subject {
     const { tenant, origin } = this.requests;
-    return ['contact', tenant, origin, about];
+    return ['contact', tenant, origin, contact];
   }
 }

@@ -70,20 +70,21 @@ export class RequestLimits {
         await this.#pauses?.wait(turn.ms, call);
         continue;
       }
+      // Slot and connection are promises where the request must wait for them, and only then.
       const slot = this.#slots.enter(call);
-      const entry = typeof slot === 'string' ? slot : await slot;
+      const entry = slot === 'entered' ? slot : await slot;
       if (entry !== 'entered') {
-        return entry === 'full' ? QUEUE_FULL : entry;
+        return entry === 'full' ? QUEUE_FULL : 'over';
       }
       const connection = this.connections.enter(this.#user, call);
-      if (typeof connection !== 'string' && (await connection) === 'over') {
+      if (connection !== 'entered' && (await connection) === 'over') {
         this.#slots.leave();
         return 'over';
       }
-      // A pause may have begun, and the circuit may have opened, while the request waited.
-      const hasWaited = typeof slot !== 'string' || typeof connection !== 'string';
-      if (!hasWaited || this.#turn(about, call).go === 'send') {
-        return entry;
+      // While it waited, a pause may have begun, and the circuit may have opened.
+      const isAtOnce = slot === 'entered' && connection === 'entered';
+      if (isAtOnce || this.#turn(about, call).go === 'send') {
+        return 'entered';
       }
       this.leave();
     }
