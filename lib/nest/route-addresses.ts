@@ -86,7 +86,8 @@ export class RouteAddresses {
 
   /**
    * The routes are beside the callback. For example, the path of `redirectUri` is `/shop/api/auth/callback`, and the router serves
-   * `/api/auth/callback`, with `api` as global prefix. So a proxy removes `/shop`, and to a browser
+   * `/api/auth/callback`, with `api` as global prefix. So `/shop` is the outer part of all paths, which a proxy removes, or an application
+   * of Express in which this one is mounted. To a browser
    *
    * - the login is at `/shop/api/auth/login`,
    * - the start page, where the host names none, at `/shop/api`,
@@ -94,17 +95,17 @@ export class RouteAddresses {
    */
   #routesOf(settings: RouteSettings, tenant: Tenant): OwnRoutes {
     const login = browserLoginOf(tenant);
-    const shown = this.shownCallback(tenant);
-    const removed = removedBefore(segmentsOf(this.callbackBy(methodOf(login))), shown);
-    const folder = toPath(shown.slice(0, -1));
-    const startPage = this.#startPage(removed);
+    const callback = this.callbackInBrowser(tenant);
+    const outer = outerPart(callback, segmentsOf(this.callbackInRouter(methodOf(login))));
+    const folder = toPath(callback.slice(0, -1));
+    const startPage = this.#startPage(outer);
     return {
       urlOf: (route, query) => withQuery(`${folder}/${route}`, query),
       urlOfRequest: ({ request, target: { pathname, search } }) => {
-        // Where this application is mounted in another one of Express, that one has removed the end of it, and `pathname` still has that.
-        const mounted = segmentsOf(request.baseUrl ?? '').length;
-        const byProxy = removed.slice(0, Math.max(removed.length - mounted, 0));
-        return safeReturnTo(`${toPath(byProxy)}${pathname}${search}`);
+        // `pathname` has the end of the outer part that an application of Express has removed, but not what a proxy has.
+        const inPathname = segmentsOf(request.baseUrl ?? '').length;
+        const missing = outer.slice(0, Math.max(outer.length - inPathname, 0));
+        return safeReturnTo(`${toPath(missing)}${pathname}${search}`);
       },
       origin: new URL(login.redirectUri).origin,
       afterLogin: settings.afterLogin ?? startPage,
@@ -112,19 +113,19 @@ export class RouteAddresses {
     };
   }
 
-  /** The start page of the application: `/`, or `/api` with a global prefix; where a proxy removes `/shop`, `/shop/` or `/shop/api`. */
-  #startPage(removed: readonly string[] = []): string {
+  /** The start page of the application: `/`, or `/api` with a global prefix; with the outer part `/shop`, `/shop/` or `/shop/api`. */
+  #startPage(outer: readonly string[] = []): string {
     const prefix = segmentsOf(this.#parts.config.getGlobalPrefix());
-    return prefix.length === 0 ? `${toPath(removed)}/` : toPath([...removed, ...prefix]);
+    return prefix.length === 0 ? `${toPath(outer)}/` : toPath([...outer, ...prefix]);
   }
 
   /** The parts of the path of the callback, as a browser sees it. */
-  shownCallback(tenant: Tenant): readonly string[] {
+  callbackInBrowser(tenant: Tenant): readonly string[] {
     return segmentsOf(new URL(browserLoginOf(tenant).redirectUri).pathname);
   }
 
   /** The path of the callback as the router serves it. `exclude` of a global prefix may name a method. */
-  callbackBy(method: RequestMethod): string {
+  callbackInRouter(method: RequestMethod): string {
     const ownModule = [...this.#parts.modules.values()].find(({ controllers }) =>
       [...controllers.keys()].some((one) => typeof one === 'function' && LOGIN_CONTROLLER in one),
     );
@@ -150,7 +151,7 @@ export class RouteAddresses {
         continue;
       }
       const given = new URL(login.redirectUri).pathname;
-      const served = this.callbackBy(methodOf(login));
+      const served = this.callbackInRouter(methodOf(login));
       // Express compares a path as it is sent, Fastify decodes it first.
       const callback = isExpress ? served : encodeURI(served);
       // A parameter of the path, such as `:tenant`, stands for any value: here for that of the `redirectUri`.
@@ -190,15 +191,15 @@ function toPath(segments: readonly string[]): string {
   return segments.map((segment) => `/${segment}`).join('');
 }
 
-/** What a path that a browser knows has before the path that the router serves; none where it does not end in that. */
-function removedBefore(served: readonly string[], shown: readonly string[]): readonly string[] {
-  const end = shown.slice(-served.length);
-  const isServed = served.every((part, at) => part.includes(':') || isSame(part, end[at]));
-  return isServed ? shown.slice(0, -served.length) : [];
+/** What a path in the browser has before that in the router; none where it does not end in that. */
+function outerPart(inBrowser: readonly string[], inRouter: readonly string[]): readonly string[] {
+  const end = inBrowser.slice(-inRouter.length);
+  const isSamePath = inRouter.every((part, at) => part.includes(':') || isSame(part, end[at]));
+  return isSamePath ? inBrowser.slice(0, -inRouter.length) : [];
 }
 
-function isSame(served: string, shown = ''): boolean {
-  return [served, encodeURI(served)].some((one) => one.toLowerCase() === shown.toLowerCase());
+function isSame(inRouter: string, inBrowser = ''): boolean {
+  return [inRouter, encodeURI(inRouter)].some((one) => one.toLowerCase() === inBrowser.toLowerCase());
 }
 
 function methodOf(login: Partial<Pick<BrowserLogin, 'responseType'>>): RequestMethod {

@@ -85,8 +85,8 @@ function tenantsOf(backend: ExhibitorTestingBackend): Type<TenantRegistry> {
 class TestAddresses extends RouteAddresses {
   override elsewhere(): undefined {}
 
-  override shownCallback({ key }: Tenant): readonly string[] {
-    const parts = this.callbackBy(RequestMethod.GET).split('/').filter(Boolean);
+  override callbackInBrowser({ key }: Tenant): readonly string[] {
+    const parts = this.callbackInRouter(RequestMethod.GET).split('/').filter(Boolean);
     // The only parameter that a path of these routes has is the tenant.
     return parts.map((part) => (part.startsWith(':') ? encodeURIComponent(key) : part));
   }
