@@ -101,7 +101,7 @@ export function personOf({ tenant, issuer, subject }: ExhibitorIdentity): string
  */
 export function formerOf(kept: readonly KeptIdentity[], tenantKey?: string): FormerIdentity[] {
   return kept
-    .filter(({ identity: { tenant } }) => tenant === (tenantKey ?? tenant))
+    .filter(({ identity }) => tenantKey === undefined || identity.tenant === tenantKey)
     .map(({ identity, endsAt }) => ({ id: identity.id, endsAt, person: personOf(identity) }));
 }
 

@@ -41,11 +41,7 @@ const TOKEN_USERS = new WeakSet<object>();
 export function setUser(http: HttpContext, found: FoundIdentity): ExhibitorIdentity {
   const request: GuardedRequest = http.request;
   const users = request[USERS] ?? [];
-  const earlier = users.find(
-    found.mode === 'host'
-      ? ({ user }) => user === request.user // From which the identity was read.
-      : (one) => isSame(one.found, found),
-  );
+  const earlier = users.find((one) => isUserOf(one, found, request.user));
   if (earlier !== undefined) {
     // The host may have changed members of its user since.
     earlier.found = found;
@@ -58,8 +54,13 @@ export function setUser(http: HttpContext, found: FoundIdentity): ExhibitorIdent
   return user;
 }
 
-/** By subject and issuer too, since an override may give an identity without an id. */
-function isSame(before: FoundIdentity, { identity, tenant, mode }: FoundIdentity): boolean {
+/** True where `found` is the identity of this user. One of a host was read from `request.user`, the current user. */
+function isUserOf({ user, found: before }: SetUser, found: FoundIdentity, current: unknown): boolean {
+  const { identity, tenant, mode } = found;
+  if (mode === 'host') {
+    return user === current;
+  }
+  // By subject and issuer too, since an override may give an identity without an id.
   return (
     before.mode === mode &&
     before.tenant.stateKey === tenant.stateKey &&

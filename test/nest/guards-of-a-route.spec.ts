@@ -346,6 +346,15 @@ class RolesGuard implements CanActivate {
   }
 }
 
+/** A guard of a host, which replaces the user by a changed copy. */
+class AddressGuard implements CanActivate {
+  canActivate(context: ExecutionContext): boolean {
+    const request = context.switchToHttp().getRequest<{ user: ExhibitorIdentity }>();
+    request.user = { ...request.user, email: 'other@example.com' };
+    return true;
+  }
+}
+
 @Controller()
 class GuardedAgainController {
   constructor(@Inject(ExhibitorSelection) private readonly selection: ExhibitorSelection) {}
@@ -366,6 +375,12 @@ class GuardedAgainController {
     const isReadOnly = [user.claims, ...Object.values(user.claims)].every((value) => Object.isFrozen(value));
     const { subject, before, roles } = user;
     return { subject, before, roles, ofIdentity: identity.roles, isReadOnly };
+  }
+
+  @Get('replaced-user')
+  @UseGuards(ExhibitorIdentityGuard, AddressGuard, ExhibitorIdentityGuard)
+  replaced(@Req() { user }: { user: ExhibitorIdentity }, @CurrentIdentity() identity: object): object {
+    return { email: user.email, isIdentity: user === identity };
   }
 }
 
@@ -541,6 +556,20 @@ describe('several guards of one request', () => {
       }
     },
   );
+
+  it("with session 'host' read the user again that a guard of the host has put in its place", async () => {
+    let user: object | undefined;
+    const host = await start(
+      (redirectUri) => {
+        const tenant = sandbox.tenantOptions('acme', { redirectUri });
+        user = hostUser(tenant);
+        return { tenant, session: 'host', secrets: [COOKIE_SECRET] };
+      },
+      { configure: (app) => setUser(app, 'fastify', () => user) },
+    );
+    const reply = await new Visitor().visit(`${host.url}/replaced-user`);
+    expect(answerOf(reply)).toEqual([200, { email: 'other@example.com', isIdentity: true }]);
+  });
 
   it('all run: a global ExhibitorGuard also where ExhibitorIdentityGuard stands on the route', async () => {
     const host = await start(acmeOptions(sandbox), {
