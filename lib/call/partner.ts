@@ -12,18 +12,27 @@ export function isLate(silence: number, patience: number): boolean {
 
 /** What the partner of a call, the service or the provider, did with its requests since it answered one well. */
 export class Partner {
-  /** When it was asked first, by {@link Clock.now}; `undefined` where it has answered since. */
+  /** When it was asked first, by {@link Clock.now}; `undefined` where it has answered or failed since. */
   #silentSince: number | undefined;
   #hasFailed = false;
+  /** True where nothing is known of it: no request was sent, or the last one failed in this process, its machine or code of the host. */
+  isExcused = true;
 
   /** @param now {@link Clock.now} */
   wasAsked(now: number): void {
     this.#silentSince ??= now;
+    this.isExcused = false;
   }
 
   answered(): void {
     this.#silentSince = undefined;
     this.#hasFailed = false;
+  }
+
+  /** The request failed here. */
+  excused(): void {
+    this.answered();
+    this.isExcused = true;
   }
 
   /** Its reply was a failure, or we leave it alone after one. */

@@ -53,8 +53,8 @@ export class CallRunner {
   }
 
   /** The tenant of a call of several requests. The search is a part of the call, with the time of one request. */
-  tenantOf({ tenant: key, deadline = this.#deadline }: CallOptions, whole: Call): Promise<Tenant> {
-    return whole.part(deadline).run(async (search) => {
+  tenantOf({ tenant: key, deadline }: CallOptions, whole: Call): Promise<Tenant> {
+    return whole.part(deadline ?? this.#deadline).run(async (search) => {
       const tenant = await awaited(this.tenants.resolve(key, deadline), search);
       requireTime(search, tenant);
       return tenant;

@@ -152,8 +152,10 @@ export class RequestAttempts {
     const outcome = await client.send(request, call);
     // Whether a silent partner has failed, `Partner` decides by the time that it had.
     const isSilent = call.isOver || (outcome.kind === 'failed' && outcome.cause === 'timeout');
-    if (outcome.code === undefined || isOwnFailure(outcome)) {
+    if (outcome.code === undefined) {
       call.partner.answered();
+    } else if (isOwnFailure(outcome)) {
+      call.partner.excused();
     } else if (!isSilent) {
       call.partner.failed();
     }

@@ -118,9 +118,8 @@ export class PublishedDocuments<T> {
       }
       return value;
     } catch (error) {
-      // Where code of the host failed, the provider needs no rest.
-      const isOfProvider = isExhibitorError(error) && error.isOfHost !== true;
-      if (isOfProvider && this.#fetches.isLatest(document, call)) {
+      const isOfProvider = !call.partner.isExcused && this.#fetches.isLatest(document, call);
+      if (isOfProvider && isExhibitorError(error)) {
         this.rests.begin(document.subject, undefined, failureOf(error));
       }
       throw error;

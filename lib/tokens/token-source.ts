@@ -122,11 +122,12 @@ export class TokenSource {
     secret: string,
     { tenant, state, call }: TokenNeed,
   ): Promise<TimedToken> {
+    const sentBefore = call.sent;
     try {
       return await this.endpoint.request(client, tenant, secret, call);
     } catch (error) {
-      // Where no request was sent, or code of the host failed, the endpoint needs no rest.
-      if (isExhibitorError(error) && error.isOfHost !== true && call.sent > 0) {
+      const wasAsked = call.sent > sentBefore && !call.partner.isExcused;
+      if (isExhibitorError(error) && wasAsked) {
         state.requestFailed(originOf(client.tokenUrl), secret, failureOf(error), isPermanent(error));
       }
       throw error;

@@ -441,6 +441,19 @@ describe('while the source fails', () => {
     expect(performance.now() - began).toBeLessThan(400);
   });
 
+  it('a source that does not answer leaves a reading of several pages after half of the deadline of the tenant', async () => {
+    const ofTenant = () => apiOnly('acme', { http: { deadline: 400 } });
+    const { source, exhibitors, get, skip } = await boot(ofTenant, { http: { deadline: 4_000 } });
+    await get();
+    source.find = isSilent;
+    skip();
+    const began = performance.now();
+    for await (const { data } of exhibitors.iteratePages('boutique-2026', { tenant: 'acme' })) {
+      expect(data).toHaveLength(7);
+    }
+    expect(performance.now() - began).toBeLessThan(1_000);
+  });
+
   it('a source that answered, but too late for a call, is asked again when the ttl is over', async () => {
     const { source, asked, get, list, skip } = await boot(fromDatabase, { tenantCache: { ttl: 1_000 } });
     await get();

@@ -484,6 +484,26 @@ describe('the keys of several tenants', () => {
     expect(fetches()).toBe(1);
   });
 
+  it('are fetched anew at once where this process had no file left', async () => {
+    let hasFiles = false;
+    const http: TenantOptions['http'] = {
+      dispatcher: ({ Agent: HostAgent, buildConnector }) => {
+        const connect = buildConnector({});
+        return new HostAgent({
+          connect: (options, callback) =>
+            hasFiles
+              ? connect(options, callback)
+              : callback(Object.assign(new Error('connect'), { code: 'EMFILE' }), null),
+        });
+      },
+    };
+    await boot({ acme: tenantOf({}, { http }) });
+    await expect(validate()).rejects.toMatchObject({ code: 'service_unavailable' });
+    hasFiles = true;
+    await validate();
+    expect(fetches()).toBe(1);
+  });
+
   it('are fetched anew after a deadline, however many wait for a fetch that code of the host never ends', async () => {
     let sent = 0;
     const axios: ExhibitorModuleOptions['axios'] = (instance) => {
