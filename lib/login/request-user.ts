@@ -15,18 +15,18 @@ import { frozenCopy, isRecord } from '../model/json-values.js';
 import type { FoundIdentity } from './identity.js';
 
 /** A user whom a guard has set, with its identity as it was found last. */
-interface SetUser {
+interface UserOfGuard {
   readonly user: ExhibitorIdentity;
   found: FoundIdentity;
 }
 
 /**
- * The users of a request, the latest first; fields of GraphQL may have several. Kept on the request, not on the user, so that copies and
+ * The users of a request; fields of GraphQL may have several. Kept on the request, not on the user, so that copies and
  * logs of a user have nothing of the tenant. Not in a WeakMap, whose values outlive a scavenge: that took 2 µs a request.
  */
 const USERS = Symbol('nestjs-exhibitor.users');
 
-type GuardedRequest = ExhibitorRequest & { [USERS]?: readonly SetUser[] };
+type GuardedRequest = ExhibitorRequest & { [USERS]?: readonly UserOfGuard[] };
 
 /**
  * Users from bearer tokens of all requests: the host may set the same object at a later one. A copy of it is a user of the host. Cookies
@@ -43,43 +43,41 @@ export function setUser(http: HttpContext, found: FoundIdentity): ExhibitorIdent
   const users = request[USERS] ?? [];
   const earlier = users.find((one) => isUserOf(one, found, request.user));
   if (earlier !== undefined) {
-    // The host may have changed members of its user since.
+    // The host may have changed members since: those that were read now count.
     earlier.found = found;
-    request.user = earlier.user;
+    request.user = Object.assign(earlier.user, membersOf(found));
     return earlier.user;
   }
-  const user = newUser(found);
-  request[USERS] = [{ user, found }, ...users];
+  const user = membersOf(found);
+  if (found.mode === 'bearer') {
+    TOKEN_USERS.add(user);
+  }
+  request[USERS] = [...users, { user, found }];
   request.user = user;
   return user;
 }
 
 /** True where `found` is the identity of this user. One of a host was read from `request.user`, the current user. */
-function isUserOf({ user, found: before }: SetUser, found: FoundIdentity, current: unknown): boolean {
+function isUserOf({ user, found: before }: UserOfGuard, found: FoundIdentity, current: unknown): boolean {
   const { identity, tenant, mode } = found;
   if (mode === 'host') {
     return user === current;
   }
-  // By subject and issuer too, since an override may give an identity without an id.
+  // An override may give an identity without an id, or the address of another person.
   return (
     before.mode === mode &&
     before.tenant.stateKey === tenant.stateKey &&
     before.identity.id === identity.id &&
     before.identity.subject === identity.subject &&
-    before.identity.issuer === identity.issuer
+    before.identity.issuer === identity.issuer &&
+    before.identity.email === identity.email
   );
 }
 
-function newUser({ identity, mode }: FoundIdentity): ExhibitorIdentity {
-  const user = { ...identity };
+function membersOf({ identity }: FoundIdentity): ExhibitorIdentity {
+  const { claims } = identity;
   // The claims in the session of a host must not become read-only.
-  if (!Object.isFrozen(user.claims)) {
-    user.claims = frozenCopy(user.claims);
-  }
-  if (mode === 'bearer') {
-    TOKEN_USERS.add(user);
-  }
-  return user;
+  return { ...identity, claims: Object.isFrozen(claims) ? claims : frozenCopy(claims) };
 }
 
 /** The identity of a user whom a guard has set for this request. */

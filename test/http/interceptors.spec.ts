@@ -196,6 +196,21 @@ describe('a response interceptor', () => {
   });
 
   const html: Answer = ({ response }) => void response.setHeader('content-type', 'text/html').end('<p>');
+  it('that sends a request once more and returns the first reply: that counts', async () => {
+    const { list, service } = await hostWith(
+      (instance) =>
+        instance.interceptors.response.use(async (first) => {
+          if (service.urls.length === 1) {
+            await instance.request(first.config).catch(() => undefined);
+          }
+          return first;
+        }),
+      (request) => (request.count === 1 ? onePage(request) : html(request)),
+    );
+    await expect(list()).resolves.toMatchObject(page);
+    expect(service.urls).toHaveLength(2);
+  });
+
   it.each([
     ['succeeds', onePage],
     ['fails too', html],

@@ -195,6 +195,12 @@ class StepsController {
   own(@CurrentExhibitor() exhibitor: Exhibitor, @CurrentIdentity() { subject, tenant }: ExhibitorIdentity) {
     return { id: exhibitor['id'], subject, tenant };
   }
+
+  @Get('own-after-another/:eventId')
+  @UseGuards(ExhibitorIdentityGuard, OwnPeopleGuard)
+  ownAfter(@Req() { user }: ExhibitorRequest, @CurrentIdentity() { email }: ExhibitorIdentity) {
+    return { user, email };
+  }
 }
 
 const sandbox = await useSandbox();
@@ -320,6 +326,9 @@ describe.each(['express', 'fastify'] as const)('steps of a host on %s', (kind) =
     const [id] = idsOf(sandbox, 'world-2026', 'olga.one');
     const sam = await visit('/own/world-2026', 'sam.several');
     expect(answerOf(sam)).toEqual([200, { id, subject: 'sam.several', tenant: 'acme' }]);
+    const changed = { email: 'olga.one@example.com' };
+    const after = await visit('/own-after-another/world-2026', 'sam.several');
+    expect(bodyOf(after)).toMatchObject({ ...changed, user: changed });
     const own = (tenant: string) => visit('/own/world-2026', undefined, { headers: { 'x-key': tenant } });
     expect(answerOf(await own('acme'))).toEqual([200, { id, subject: 'machine', tenant: 'acme' }]);
     expect(answerOf(await own('none'))).toEqual(refused(404, 'unknown_tenant'));

@@ -28,12 +28,11 @@ export async function loadAxios(): Promise<AxiosPackages> {
   return { axios, HttpService };
 }
 
-/** What the adapter of one request did. */
-interface AdapterResult {
-  /** Of the last request that it sent: an interceptor may send one again. `undefined` until it sends. Never rejects. */
-  outcome: Promise<Outcome> | undefined;
-  /** Each failure by the error that it threw for it. Not an `AxiosError`, which would show the bearer token to interceptors. */
-  readonly failures: Map<unknown, Failed>;
+/** What our adapter has sent of one request: once, unless an interceptor sends it again. */
+interface Sent {
+  last: Promise<Outcome> | undefined;
+  /** By the response that the adapter returned, or the error that it threw. */
+  readonly outcomes: Map<unknown, Outcome>;
 }
 
 /**
@@ -71,59 +70,61 @@ export class AxiosClient {
   }
 
   /**
-   * The outcome of a request; never rejects. axios calls the interceptors, if there are any, and our adapter. It ends in one of five ways:
+   * The outcome of a request; never rejects. axios calls the interceptors, if there are any, and our adapter, which sends.
    *
-   * 1. There is a reply, which axios returns.
-   * 2. The request failed: axios throws the error of the adapter, unless an interceptor has handled it. Where one sent the request again,
-   *    the failure is that of the error.
-   * 3. An interceptor replaced the adapter: axios returns, but ours has sent nothing.
-   * 4. The call ends first, since an interceptor may never end: `race` throws.
-   * 5. An interceptor threw.
+   * | axios   | what                                                               | the outcome                           |
+   * | ------- | ------------------------------------------------------------------ | ------------------------------------- |
+   * | returns | a response of our adapter                                          | that reply                            |
+   * |         | anything else, made by an interceptor                              | what was sent last                    |
+   * |         | anything else, where an interceptor has replaced our adapter       | a failure of the interceptor          |
+   * | throws  | an error of our adapter                                            | that failure                          |
+   * |         | the end of the call, since an interceptor may never end            | the failure that this end has caused  |
+   * |         | anything else: of an interceptor, or of a header that is none      | a failure of the interceptor          |
    */
   async send(request: OwnRequest, call: Call): Promise<Outcome> {
     const { method, url, headers } = request;
     const shownToInterceptors = this.#hasInterceptors ? { method, url, headers: { ...headers } } : {};
-    const result: AdapterResult = { outcome: undefined, failures: new Map() };
-    const adapter = this.#adapterFor(request, call, result);
+    const sent: Sent = { last: undefined, outcomes: new Map() };
+    const adapter = this.#adapterFor(request, call, sent);
     try {
-      await call.race(this.#http.axiosRef.request({ adapter, ...shownToInterceptors }));
+      const returned = await call.race(this.#http.axiosRef.request({ adapter, ...shownToInterceptors }));
+      return sent.outcomes.get(returned) ?? (await sent.last) ?? adapterReplaced();
     } catch (error) {
-      const failure = result.failures.get(error);
-      if (failure !== undefined) {
-        return failure;
+      const outcome = sent.outcomes.get(error);
+      if (outcome !== undefined) {
+        return outcome;
       }
-      const outcome = await result.outcome;
-      const status = outcome?.status;
+      const last = await sent.last;
+      const status = last?.status;
       if (call.isOver) {
-        return outcome?.kind === 'failed'
-          ? outcome
-          : failed('the call is over', { blame: 'unknown', status });
+        return last?.kind === 'failed' ? last : failed('the call is over', { blame: 'unknown', status });
       }
-      return failedInInterceptor(status, error, this.#causeOf(error, adapter));
+      return failedInInterceptor(status, error, this.#passedOn(error, adapter));
     }
-    return result.outcome ?? adapterReplaced();
   }
 
   /** Sends with the {@link HttpClient}. Interceptors get any status as a response. */
-  #adapterFor(request: OwnRequest, call: Call, result: AdapterResult): AxiosAdapter {
+  #adapterFor(request: OwnRequest, call: Call, sent: Sent): AxiosAdapter {
     return async (config) => {
       const outgoing = this.#hasInterceptors
         ? { ...request, headers: withHeadersOfHost(request.headers, config.headers) }
         : request;
-      result.outcome = this.#client.send(outgoing, call);
-      const outcome = await result.outcome;
+      sent.last = this.#client.send(outgoing, call);
+      const outcome = await sent.last;
       if (outcome.kind === 'failed') {
         const error = new ExhibitorError(outcome.code, outcome.message);
-        result.failures.set(error, outcome);
+        sent.outcomes.set(error, outcome);
         throw error;
       }
       const headers = this.#hasInterceptors ? outcome.headers : this.#noHeaders;
-      return { data: undefined, status: outcome.status, statusText: '', headers, config };
+      const response = { data: undefined, status: outcome.status, statusText: '', headers, config };
+      sent.outcomes.set(response, outcome);
+      return response;
     };
   }
 
-  /** The `cause` of our error: what an interceptor threw, but not an error that axios creates where one cancels. That shows the request. */
-  #causeOf(thrown: unknown, adapter: AxiosAdapter): unknown {
+  /** What an interceptor threw, for the caller; but not an error that axios creates where one cancels: that shows the request. */
+  #passedOn(thrown: unknown, adapter: AxiosAdapter): unknown {
     try {
       return this.#axios.isAxiosError(thrown) && thrown.config?.adapter === adapter ? undefined : thrown;
     } catch {
