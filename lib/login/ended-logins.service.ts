@@ -4,7 +4,7 @@ import { LONGEST_COOKIE } from '../config/exhibitor-settings.js';
 import { Clock } from '../call/clock.js';
 import { createCache, type ExpiringCache } from '../call/expiring-cache.js';
 import type { FormerIdentity } from './identity.js';
-import { namesOfLogout, namesOfUser, type Login, type LogoutName, type UserLogout } from './logout-names.js';
+import { namesOfLogout, namesThatEnd, type Login, type LogoutName, type UserLogout } from './logout-names.js';
 import { SharedValues } from '../store/shared-values.service.js';
 
 const KIND = 'ended-login';
@@ -26,13 +26,6 @@ const CLOCK_DIFFERENCE = 10_000;
  * login must be remembered for so much longer.
  */
 export const CLOCK_MARGIN = 7_200_000;
-
-/** What the store has under a name. */
-interface StoredTime {
-  /** Text that is no time counts as earlier than all times. `undefined` where there is nothing, or the store does not answer. */
-  readonly time?: number;
-  readonly isDown?: true;
-}
 
 /** The registrations in this process that have no store, from start to close. See `#sharing`. */
 const withoutStore = new Set<EndedLogins>();
@@ -106,9 +99,9 @@ export class EndedLogins implements OnModuleInit, OnApplicationShutdown {
     if (this.#settings.store !== undefined) {
       // An end at once that came before may still wait to be written: it must not give way to this one.
       const earliest = this.#ends.get(id) ?? from;
-      // It is written over any other. An end in a minute is not: what the store has is earlier.
-      const rules = earliest === AT_ONCE ? {} : ({ ifAbsent: true } as const);
-      await this.values.writeSoon(KIND, id, String(earliest), ttl, rules);
+      const isAtOnce = earliest === AT_ONCE;
+      // An end at once is written over any other. One in a minute is not: what the store has is earlier.
+      await this.values.writeSoon(KIND, id, String(earliest), ttl, isAtOnce ? {} : { ifAbsent: true });
     }
   }
 
@@ -139,11 +132,11 @@ export class EndedLogins implements OnModuleInit, OnApplicationShutdown {
   /**
    * True for a login that ended, here or in another process. Returns no promise where that is known.
    *
-   * @param currentRegistration that of its tenant now; that of the login itself, where its tenant is not asked for
+   * @param currentRegistration that of its tenant now; at a logout, which asks for no tenant, that of the login
    */
   has(login: Login, currentRegistration: string): boolean | Promise<boolean> {
     const { id, loggedInAt } = login;
-    const logoutNames = this.#settings.logoutCheck.provider ? namesOfUser(login, currentRegistration) : [];
+    const logoutNames = this.#settings.logoutCheck.provider ? namesThatEnd(login, currentRegistration) : [];
     const end = this.#ends.get(id);
     const isKnown =
       (end !== undefined && this.#isPast(end)) ||
@@ -162,35 +155,38 @@ export class EndedLogins implements OnModuleInit, OnApplicationShutdown {
       this.#read(id),
       ...logoutNames.map(({ name }) => this.#read(name)),
     ]);
-    if (logoutNames.some(({ isEndedBy }, index) => isEndedBy(logouts[index]?.time))) {
+    if (logoutNames.some(({ isEndedBy }, index) => isEndedBy(logouts[index] ?? undefined))) {
       return true;
     }
-    if (end.time !== undefined) {
-      if (this.#isPast(end.time)) {
+    if (typeof end === 'number') {
+      if (this.#isPast(end)) {
         return true;
       }
       // A new login in another process has replaced this one. For `knowsEndOf`.
-      this.#rememberEnd(id, end.time, this.#longest);
+      this.#rememberEnd(id, end, this.#longest);
     }
     const ttl = askedAt + this.#settings.logoutCheck.ttl - this.clock.now();
-    const hasAnswered = [end, ...logouts].every(({ isDown }) => isDown !== true);
+    const hasAnswered = ![end, ...logouts].includes(null);
     if (hasAnswered && ttl > 0) {
       this.#notEnded.set(loginKey, true, { ttl });
     }
     return false;
   }
 
-  async #read(name: string): Promise<StoredTime> {
+  /**
+   * The time that the store has under a name; `undefined` where there is none, `null` where the store does not answer. Text that is no time
+   * counts as the earliest: such an end is over, and of such logouts only that of a session ends logins.
+   */
+  async #read(name: string): Promise<number | undefined | null> {
     const text = await this.values.read(KIND, name);
-    if (text === null) {
-      return { isDown: true };
+    if (text !== null) {
+      this.values.publishOutcome(KIND, text === undefined ? 'miss' : 'hit');
     }
-    this.values.publishOutcome(KIND, text === undefined ? 'miss' : 'hit');
-    if (text === undefined) {
-      return {};
+    if (typeof text !== 'string') {
+      return text;
     }
     const time = Number(text);
-    return { time: Number.isNaN(time) ? Number.NEGATIVE_INFINITY : time };
+    return Number.isNaN(time) ? Number.NEGATIVE_INFINITY : time;
   }
 
   /** True where this process knows an end of this login: past, or to come, which {@link has} does not count. */
@@ -219,10 +215,13 @@ export class EndedLogins implements OnModuleInit, OnApplicationShutdown {
   /** This registration, and without a store the others in this process that have a secret in common with it: they open its cookies. */
   #sharing(): EndedLogins[] {
     const { store, secrets } = this.#settings;
+    if (store !== undefined) {
+      return [this];
+    }
     const others = [...withoutStore].filter(
       (one) => one !== this && one.#settings.secrets.some((secret) => secrets.includes(secret)),
     );
-    return store === undefined ? [this, ...others] : [this];
+    return [this, ...others];
   }
 }
 

@@ -44,7 +44,7 @@ export interface LogoutName {
  *
  * @param currentRegistration that of its tenant now. It is not that of the login once the `keys` of the options were changed
  */
-export function namesOfUser(
+export function namesThatEnd(
   { tenant, registration, subject, sid, loggedInAt = 0 }: Login,
   currentRegistration: string,
 ): LogoutName[] {

@@ -24,13 +24,14 @@ interface Published<T> {
 
 /**
  * Documents that providers publish, keys or metadata: one of each name, for all tenants with the same dispatcher. What a proxy of one
- * tenant answers is not for others. The _last good_ one was fetched less than a day ago.
+ * tenant answers is not for others. The _last good_ one was fetched less than a day ago. The first row that fits counts:
  *
- * | a document is | where                                                            | and a caller gets                           |
- * | ------------- | ---------------------------------------------------------------- | ------------------------------------------- |
- * | fresh         | it was fetched less than 10 minutes ago                          | it, unless it is the one that the caller rejects |
- * | resting       | a fetch has failed, or was for a caller that rejects the document | the last good one, else that failure        |
- * | being fetched | it is neither                                                    | it; after half of the caller's time the last good one |
+ * | a document is | where                                                              | a caller gets                                   |
+ * | ------------- | ------------------------------------------------------------------ | ----------------------------------------------- |
+ * | fresh         | it was fetched less than 10 minutes ago                            | it, unless the caller rejects it                |
+ * | being fetched | a caller has begun that                                            | it; from half of the time on, the last good one |
+ * | resting       | a fetch has failed, or was for a caller that rejected the document | the last good one, else that failure            |
+ * | none of these |                                                                    | as where it is being fetched: that begins       |
  */
 export class PublishedDocuments<T> {
   readonly #byDispatcher = new WeakMap<object, ExpiringCache<Published<T>>>();
@@ -56,7 +57,8 @@ export class PublishedDocuments<T> {
   /**
    * The document.
    *
-   * @param rejected the one with which a token of the caller could not be verified. Anybody can send such tokens
+   * @param rejected the one with which a token of the caller could not be verified. Anybody can send such tokens, so that where it cannot be
+   * fetched anew, the last good one is an answer although it is this one
    * @throws {ExhibitorError} of the fetch, with the key of this tenant
    */
   async read(
@@ -78,18 +80,20 @@ export class PublishedDocuments<T> {
     if (rest !== undefined && lastGood !== undefined) {
       return lastGood.value;
     }
+    // A rest without a failure is one after a good fetch.
     if (rest?.failure !== undefined) {
       throw errorOf(rest.failure, { tenant: tenant.key, attempts: 0 });
     }
-    const begin = (call: Call): Promise<T> => this.#fetch(document, fetch, rejected, call);
+    const begin = (call: Call): Promise<T> => this.#fetch(document, fetch, rejected !== undefined, call);
     const work = running ?? this.#fetches.start(document, this.deadline, begin);
-    if (lastGood !== undefined) {
-      const half = caller.part(caller.remaining() / 2);
-      return half.run(() => half.join(work)).catch(() => lastGood.value);
+    if (lastGood === undefined) {
+      return caller.join(work).catch((error: unknown) => {
+        throw ofTenant(tenant, error);
+      });
     }
-    return caller.join(work).catch((error: unknown) => {
-      throw ofTenant(tenant, error);
-    });
+    const half = caller.part(caller.remaining() / 2);
+    // Whatever ends this wait: its time, the caller, or the fetch.
+    return half.run(() => half.join(work)).catch(() => lastGood.value);
   }
 
   #find(name: string, tenant: Tenant): Published<T> {
@@ -97,22 +101,23 @@ export class PublishedDocuments<T> {
     const documents =
       this.#byDispatcher.get(dispatcher) ?? createCache<Published<T>>(this.clock, { max: MOST });
     this.#byDispatcher.set(dispatcher, documents);
-    const known = documents.get(name) ?? { subject: ['document', this.kind, (this.#last += 1)] };
-    documents.set(name, known);
-    return known;
+    const document = documents.get(name) ?? { subject: ['document', this.kind, (this.#last += 1)] };
+    documents.set(name, document);
+    return document;
   }
 
+  /** @param isForRejected the caller that has begun it rejects the document */
   async #fetch(
     document: Published<T>,
     fetch: (limit: Call) => Promise<T>,
-    rejected: T | undefined,
+    isForRejected: boolean,
     call: Call,
   ): Promise<T> {
     try {
       const value = await fetch(call);
       if (this.#fetches.isLatest(document, call)) {
         document.latest = { value, fetchedAt: this.clock.now() };
-        if (rejected !== undefined) {
+        if (isForRejected) {
           this.rests.begin(document.subject);
         }
       }
