@@ -19,7 +19,10 @@ import type { Tenant } from './tenant.js';
 /** Refusals are kept apart from tenants, so that random keys remove no good tenant; and briefly. */
 const REFUSALS = { ttl: 5_000, max: 1_000 };
 
-/** Why a key has no tenant: the source knows none, or answered these wrong options. No error: one of a request has a stack of 7 kB. */
+/**
+ * Why a key has no tenant: the source knows none, or answered these wrong options. No error: one of a request has a stack of 7 kB. An error
+ * of the source that has a `cause` is no refusal but a failure, which may end at any moment.
+ */
 type Refusal = 'unknown' | readonly ConfigurationProblem[];
 
 interface KnownTenant extends ReadTenant {
@@ -30,8 +33,15 @@ interface KnownTenant extends ReadTenant {
 }
 
 /**
- * The tenants of a {@link TenantSource}, each as it was read last. While the source fails, the last good options serve
- * (`tenantCache.staleIfError`).
+ * The tenants of a {@link TenantSource}, each as it was read last. The first row that fits counts:
+ *
+ * | a key has                                                                               | its caller                            |
+ * | --------------------------------------------------------------------------------------- | ------------------------------------- |
+ * | fresh options: read within `tenantCache.ttl`                                            | gets them                             |
+ * | last good options, for `staleIfError` more; and the source rests for it or has no place | gets them                             |
+ * | been refused within 5 s                                                                 | is refused                            |
+ * | last good options                                                                       | waits for a read half of its time     |
+ * | none                                                                                    | waits for a read                      |
  */
 export class RunTimeTenants {
   readonly #known: ExpiringCache<KnownTenant>;
@@ -104,12 +114,12 @@ export class RunTimeTenants {
     // With last good options after half of its time, the call has the other half for its requests.
     const share = this.#lastGood(key) === undefined ? 1 : 0.5;
     const caller = this.calls.start(ms * share);
-    // A read is for all callers: the first one may have little time.
-    const longest = Math.max(ms, this.settings.http.deadline) * share;
+    // A read is for all callers: this one may have less time than others.
+    const readMs = Math.max(ms, this.settings.http.deadline) * share;
     try {
       return await caller.run(() => {
         const read =
-          this.#reads.joinable(key) ?? this.#reads.start(key, longest, (call) => this.#read(key, call));
+          this.#reads.joinable(key) ?? this.#reads.start(key, readMs, (call) => this.#read(key, call));
         return caller.join(read);
       });
     } catch (error) {
@@ -118,6 +128,7 @@ export class RunTimeTenants {
       if (lastGood === undefined) {
         throw caller.isTimeUp ? sourceTooLate(key) : error;
       }
+      // Perhaps only this caller had too little time: a read that succeeds ends the rest.
       this.rests.begin(['source', key]);
       return lastGood;
     }
@@ -172,7 +183,6 @@ export class RunTimeTenants {
   }
 }
 
-/** What is remembered of an answer of the source. An error with a cause is a failure, which may end at any moment. */
 function refusalIn(error: unknown): Refusal | undefined {
   if (!isExhibitorError(error) || error.cause !== undefined) {
     return undefined;

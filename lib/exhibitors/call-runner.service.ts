@@ -33,20 +33,20 @@ export class CallRunner {
     work: (tenant: Tenant, call: Call) => Promise<R>,
   ): Promise<R> {
     const found = this.tenants.resolve(key, deadline);
-    const known = found instanceof Promise ? undefined : found;
-    const ms = deadline ?? known?.http.deadline ?? this.#deadline;
+    const isSearched = found instanceof Promise;
+    const ms = deadline ?? (isSearched ? this.#deadline : found.http.deadline);
     const call = this.calls.start(ms, signal);
     consumer.add(call.abort);
     return call.run(async () => {
       const tenant = await awaited(found, call);
-      if (known === undefined) {
-        // The tenant may have another deadline than the module: it counts from the start of the call on.
+      if (isSearched) {
+        // The tenant may have a shorter deadline than the module: it counts from the start of the call on.
         const elapsed = ms - call.remaining();
         call.limit((deadline ?? tenant.http.deadline) - elapsed);
       }
       requireTime(call, tenant);
       const result = await work(tenant, call);
-      // A consumer that leaves from now on has nothing to end.
+      // The call is done: its consumer has nothing to end any more.
       consumer.remove(call.abort);
       return result;
     });

@@ -137,8 +137,8 @@ export type Results = Partial<ExhibitorContext> & { [FIND_EVENT]?: () => Promise
 const resultsByField = new WeakMap<object, Results>();
 
 /**
- * All values of {@link resultsByField}. `request.exhibitorContext` has those of the field whose guards ran last: no other field may read
- * them. What is there and not among these was set by a guard of the host, for all fields.
+ * The same results: they tell what our guards have set as `request.exhibitorContext` from what a guard of the host has. Ours are those of the
+ * field whose guards ran last, which no other field may read; those of the host are for all fields.
  */
 const resultsOfFields = new WeakSet<object>();
 

@@ -53,9 +53,9 @@ export class SharedTokens {
     // A hint, no lock: nobody removes it, and whatever goes wrong costs a token request more. It names the token that is replaced:
     // a process that replaces another one does not wait.
     const hint = JSON.stringify([name, state.replaced]);
-    // `null`: the store does not answer, so nobody is waited for.
-    const isFirst = (await this.values.write(HINT, hint, '1', HINT_TTL, { ifAbsent: true })) !== false;
-    if (isFirst) {
+    // `false`: another process has written it. `null`: the store does not answer, so nobody is waited for.
+    const mayAskNow = (await this.values.write(HINT, hint, '1', HINT_TTL, { ifAbsent: true })) !== false;
+    if (mayAskNow) {
       this.#ownHints.set(hint, true, { ttl: HINT_TTL });
     }
     if (this.#ownHints.has(hint)) {
@@ -75,7 +75,8 @@ export class SharedTokens {
   async keep(name: string, token: TimedToken): Promise<void> {
     const left = token.expiresAt - this.clock.now();
     if (left > 0) {
-      const { accessToken, scope, lifetime } = token;
+      const { accessToken, scope } = token;
+      const lifetime = token.expiresAt - token.requestedAt;
       const requestedAt = token.requestedAt + this.#epoch();
       await this.values.writeSealed(TOKEN, name, { accessToken, scope, lifetime, requestedAt }, left);
     }
@@ -92,6 +93,7 @@ export class SharedTokens {
     }
     const requestedAt = output.requestedAt - this.#epoch();
     const token = new TimedToken({ ...output, requestedAt, isShared: true }, this.clock);
+    // Where the host has rejected the token held, none of the store is looked for.
     const isNewer =
       rejected?.by === 'service' ? requestedAt > rejected.at : token.expiresAt > (held?.expiresAt ?? 0);
     const isWanted = isNewer && token.expiresAt > this.clock.now() && token.accessToken !== replaced;

@@ -53,8 +53,8 @@ export interface GrantedToken {
 export class TimedToken {
   readonly accessToken: string;
   readonly scope: string | undefined;
-  readonly lifetime: number;
   readonly requestedAt: number;
+  readonly expiresAt: number;
   readonly isShared: boolean;
   /** Start of its early window. */
   readonly renewAt: number;
@@ -64,16 +64,11 @@ export class TimedToken {
   constructor({ accessToken, scope, lifetime, requestedAt, isShared }: GrantedToken, clock: Clock) {
     this.accessToken = accessToken;
     this.scope = scope;
-    this.lifetime = lifetime;
     this.requestedAt = requestedAt;
+    this.expiresAt = requestedAt + lifetime;
     this.isShared = isShared;
-    const { expiresAt } = this;
-    this.renewAt = expiresAt - earlyWindow(lifetime, clock.random());
-    this.#endsAt = Math.round(clock.epochMs() + expiresAt - clock.now());
-  }
-
-  get expiresAt(): number {
-    return this.requestedAt + this.lifetime;
+    this.renewAt = this.expiresAt - earlyWindow(lifetime, clock.random());
+    this.#endsAt = Math.round(clock.epochMs() + this.expiresAt - clock.now());
   }
 
   /** The token as hosts get it. */

@@ -76,25 +76,28 @@ export class TokenSource {
     }
   }
 
-  /** A token for this client: that of another process, else a new one, which other processes then find. */
+  /**
+   * A token for this client: that of another process, also while the endpoint rests, else a new one, which other processes then find.
+   */
   async #tokenOf(client: OAuthClient, need: TokenNeed): Promise<TimedToken> {
     const { tenant, state, call } = need;
     const secretText = secretTextOf(client);
-    const secret = digestOf(secretText);
-    const failure = state.recentFailure(secret);
+    const secretDigest = digestOf(secretText);
+    const restingFailure = state.recentFailure(secretDigest);
     // Named by what only a holder of the secret knows: a process without it finds nothing.
     const ofClient = [client.tokenUrl, client.id, tenant.settings.scope, secretText];
     const name = this.values.enabled ? this.values.secretName(JSON.stringify(ofClient)) : undefined;
     // While the endpoint rests for this process, no other one is waited for.
-    const shared = name === undefined ? undefined : await this.#find(name, need, failure === undefined);
+    const shared =
+      name === undefined ? undefined : await this.#find(name, need, restingFailure === undefined);
     if (shared !== undefined) {
       return shared;
     }
-    if (failure !== undefined) {
+    if (restingFailure !== undefined) {
       call.partner.failed();
-      throw errorOf(failure, { tenant: tenant.key, attempts: call.sent });
+      throw errorOf(restingFailure, { tenant: tenant.key, attempts: call.sent });
     }
-    const token = await this.#request(client, secret, need);
+    const token = await this.#request(client, secretDigest, need);
     if (name !== undefined && need.isCurrent()) {
       // The callers do not wait for the store.
       void this.#shared.keep(name, token);
@@ -116,19 +119,18 @@ export class TokenSource {
     return search.catch(() => undefined);
   }
 
-  /** @param secret its digest */
   async #request(
     client: OAuthClient,
-    secret: string,
+    secretDigest: string,
     { tenant, state, call }: TokenNeed,
   ): Promise<TimedToken> {
     const sentBefore = call.sent;
     try {
-      return await this.endpoint.request(client, tenant, secret, call);
+      return await this.endpoint.request(client, tenant, secretDigest, call);
     } catch (error) {
       const wasAsked = call.sent > sentBefore && !call.partner.isExcused;
       if (isExhibitorError(error) && wasAsked) {
-        state.requestFailed(originOf(client.tokenUrl), secret, failureOf(error), isPermanent(error));
+        state.requestFailed(originOf(client.tokenUrl), secretDigest, failureOf(error), isPermanent(error));
       }
       throw error;
     }

@@ -28,7 +28,7 @@ export class TokenState {
 
   constructor(
     private readonly rests: Rests,
-    private readonly tenant: Pick<StateKey, 'id'>,
+    private readonly stateKey: Pick<StateKey, 'id'>,
     public rejected?: Rejected,
   ) {}
 
@@ -43,13 +43,13 @@ export class TokenState {
   }
 
   /**
-   * Takes the one renewal in 10 s that there may be because the service refused the held token: a user may name an event that it always
-   * refuses. False where it was taken, or the token is too young.
+   * Takes the one renewal in 10 s that a tenant may have because the service refused the held token: a user may name an event that it
+   * always refuses. False where it was taken, also with a former state, or the token is too young.
    *
    * @param age of the token in ms, after a 401. After a 403 its age does not count
    */
   claimReplacement(age = Number.POSITIVE_INFINITY): boolean {
-    const replacements: Subject = ['replacement', this.tenant.id];
+    const replacements: Subject = ['replacement', this.stateKey.id];
     if (age < TOO_YOUNG || this.rests.left(replacements) > 0) {
       return false;
     }
@@ -73,7 +73,7 @@ export class TokenState {
    * @param isPermanent the endpoint will refuse it again
    */
   requestFailed(origin: string, secret: string, failure: Failure, isPermanent: boolean): void {
-    const asked = this.rests.left(clientPause(this.tenant.id, origin, secret));
+    const asked = this.rests.left(clientPause(this.stateKey.id, origin, secret));
     if (asked > 0) {
       this.rests.begin(this.#earlyRenewals, asked);
       return;

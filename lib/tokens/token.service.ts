@@ -52,14 +52,14 @@ export class TokenService {
    */
   async getToken(options?: GetTokenOptions): Promise<AccessToken> {
     const signal = options?.signal;
-    const known = this.tenants.resolve(options?.tenant);
-    if (known instanceof Promise) {
+    const found = this.tenants.resolve(options?.tenant);
+    if (found instanceof Promise) {
       // The search takes its part of the deadline. The registry limits it, so it ends here only by signal or closing.
       const startedAt = this.clock.now();
-      const tenant = await this.calls.start(LONGEST_TIMER, signal).run((search) => search.race(known));
+      const tenant = await this.calls.start(LONGEST_TIMER, signal).run((search) => search.race(found));
       return this.#get(tenant, tenant.http.deadline - (this.clock.now() - startedAt), signal);
     }
-    return this.#get(known, known.http.deadline, signal);
+    return this.#get(found, found.http.deadline, signal);
   }
 
   /**
@@ -101,6 +101,7 @@ export class TokenService {
     if (state.token?.accessToken !== refused.accessToken) {
       return this.tokenFor(tenant, call);
     }
+    // A renewal under way brings another token anyway.
     if (this.#renewals.joinable(state) === undefined) {
       if (!state.claimReplacement(this.clock.now() - refused.requestedAt)) {
         return undefined;
@@ -185,9 +186,8 @@ export class TokenService {
     try {
       const isCurrent = (): boolean => this.#states.get(tenant.stateKey) === state;
       const token = await this.#source.renew({ tenant, state, call, isCurrent });
-      const held = state.token;
-      const lastsLonger = held === undefined || token.expiresAt > held.expiresAt;
-      // An overdue renewal may end after a later one.
+      const lastsLonger = token.expiresAt > (state.token?.expiresAt ?? 0);
+      // A renewal that was overdue may end after a later one.
       if (lastsLonger || this.#renewals.isLatest(state, call)) {
         state.token = token;
         state.rejected = undefined;

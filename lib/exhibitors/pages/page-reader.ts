@@ -26,18 +26,18 @@ export interface ReadPlan<T> extends Pick<
   tenant: string;
   /** The call that reads. Its end is that of the reading. */
   call: Call;
-  /** @param requests the part of that call for which pages are fetched */
-  fetch(page: number, itemsPerPage: number, requests: Call): Promise<Page<T>>;
+  /** @param fetches the part of that call for which pages are fetched */
+  fetch(page: number, itemsPerPage: number, fetches: Call): Promise<Page<T>>;
 }
 
 /**
  * Reads the pages of an event in order. Pages are fetched ahead, and each must fit the size of the event that the first one tells.
- * It closes itself when its consumer leaves. Whoever leaves it before the last page must close it.
+ * It ends with the call of its plan. A loop that stops earlier must close it.
  */
 export class PageReader<T> {
   readonly #window: PageWindow<Page<T>>;
   /** Ends with the reading: then requests under way are aborted. */
-  readonly #requests: Call;
+  readonly #fetches: Call;
   /** The page size that is requested. */
   #itemsPerPage: number;
   /** `undefined` before the first page. */
@@ -47,10 +47,10 @@ export class PageReader<T> {
 
   constructor(private readonly plan: ReadPlan<T>) {
     this.#itemsPerPage = plan.itemsPerPage;
-    this.#requests = plan.call.part(Infinity);
+    this.#fetches = plan.call.part(Infinity);
     this.#window = new PageWindow(
       (number) => this.#fetch(number),
-      this.#requests,
+      this.#fetches,
       plan.prefetch,
       plan.startPage,
     );
@@ -71,13 +71,13 @@ export class PageReader<T> {
     return page && this.#check(page);
   }
 
-  /** Fetches ahead while the last page is being consumed. */
+  /** Fetches ahead while the page that {@link next} has returned is being consumed. */
   fetchAhead(): void {
     this.#window.fetchAhead();
   }
 
   close(): void {
-    this.#requests.abort();
+    this.#fetches.abort();
   }
 
   /**
@@ -86,23 +86,24 @@ export class PageReader<T> {
   async #fetch(number: number): Promise<Page<T>> {
     const { fetch } = this.plan;
     try {
-      return await fetch(number, this.#itemsPerPage, this.#requests);
+      return await fetch(number, this.#itemsPerPage, this.#fetches);
     } catch (error) {
       if (number === 1 || !isExhibitorError(error) || !REFUSALS.has(error.code)) {
         throw error;
       }
-      const { page } = await fetch(1, this.#itemsPerPage, this.#requests);
+      const { page } = await fetch(1, this.#itemsPerPage, this.#fetches);
       const { totalCount, totalPages, itemsPerPage } = page.paginationMetadata;
       if (rowsExpected(number, page.paginationMetadata) > 0) {
         throw error;
       }
+      // Stands for the page that was refused.
       const paginationMetadata = { currentPage: number, totalCount, totalPages, itemsPerPage };
       return { number, page: { paginationMetadata, data: [] }, rows: [] };
     }
   }
 
   #check(seen: Page<T>): ExhibitorPage<T> | undefined {
-    const event = (this.#event ??= this.#start(seen));
+    const event = this.#event ?? this.#begin(seen);
     const { breaches, isBeyondEnd } = comparePage(seen, event, this.#before);
     this.#report(breaches, this.plan.onDrift);
     // Also where drift is ignored: a stream ends there, whatever number of pages the service claims.
@@ -113,8 +114,8 @@ export class PageReader<T> {
     return seen.page;
   }
 
-  /** The first page tells how many pages there are, and their size. */
-  #start(first: Page<T>): EventSize {
+  /** The first page tells how many pages there are, and their size. Another size than `expect` is an error also where drift is ignored. */
+  #begin(first: Page<T>): EventSize {
     const { expect, startPage, maxPages } = this.plan;
     const event = eventSizeOf(first, expect?.itemsPerPage ?? this.#itemsPerPage);
     this.#report(sizeBreaches(event, expect, first.number), 'error');
@@ -124,14 +125,15 @@ export class PageReader<T> {
     }
     const lastWanted = maxPages === undefined ? Infinity : startPage + maxPages - 1;
     this.#window.extendTo(Math.min(event.totalPages, lastWanted));
+    this.#event = event;
     return event;
   }
 
   #report(breaches: readonly PaginationBreach[], onDrift: StreamCall['onDrift']): void {
     const { tenant } = this.plan;
-    const [worst] = breaches;
-    if (onDrift === 'error' && worst !== undefined) {
-      throw new PaginationDriftError(worst, this.#before?.number ?? 0, { tenant });
+    const [first] = breaches;
+    if (onDrift === 'error' && first !== undefined) {
+      throw new PaginationDriftError(first, this.#before?.number ?? 0, { tenant });
     }
     for (const breach of breaches) {
       publish('drift', () => ({ tenant, ...breach }));

@@ -10,7 +10,7 @@ export class PageWindow<P> {
   constructor(
     private readonly fetch: (page: number) => Promise<P>,
     /** Nothing is fetched once it is over. */
-    private readonly requests: Call,
+    private readonly fetches: Call,
     private readonly size: number,
     first: number,
   ) {
@@ -23,7 +23,7 @@ export class PageWindow<P> {
   }
 
   fetchAhead(): void {
-    while (!this.requests.isOver && this.#replies.length < this.size && this.#nextPage <= this.#lastPage) {
+    while (!this.fetches.isOver && this.#replies.length < this.size && this.#nextPage <= this.#lastPage) {
       const reply = this.fetch(this.#nextPage);
       // Handles the rejection of a page that the reader never asks for.
       reply.catch(() => {});
