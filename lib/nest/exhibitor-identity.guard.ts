@@ -21,7 +21,7 @@ const CHALLENGES: Partial<Record<ExhibitorErrorCode, string>> = {
 /** Who a request comes from. */
 export const WHO = Symbol('nestjs-exhibitor.who');
 
-/** Who a request comes from. Nobody passes only where the route is public. */
+/** Who a request comes from. Nobody passes only where the route is public. @internal */
 export type Visitor = User | Nobody;
 
 interface User {
