@@ -12,43 +12,42 @@ export function isLate(silence: number, patience: number): boolean {
 
 /** What the partner of a call, the service or the provider, did with its requests since it answered one well. */
 export class Partner {
-  /** When it was asked first, by {@link Clock.now}; `undefined` where it has answered or failed since. */
-  #silentSince: number | undefined;
+  /** When the request under way was sent, by {@link Clock.now}. */
+  #askedAt: number | undefined;
   #hasFailed = false;
-  /** True where nothing is known of it: no request was sent, or the last one failed in this process, its machine or code of the host. */
+  /** True where nothing is known of it: no request was sent, or each has failed in this process, its machine or code of the host. */
   isExcused = true;
 
   /** @param now {@link Clock.now} */
   wasAsked(now: number): void {
-    this.#silentSince ??= now;
+    this.#askedAt = now;
     this.isExcused = false;
   }
 
   answered(): void {
-    this.#silentSince = undefined;
+    this.#askedAt = undefined;
     this.#hasFailed = false;
   }
 
-  /** The request failed here. */
-  excused(): void {
-    this.answered();
-    this.isExcused = true;
-  }
-
-  /** Its reply was a failure, or we leave it alone after one. */
+  /** Its reply was a failure, none came in time, or we leave it alone after that. */
   failed(): void {
-    this.#silentSince = undefined;
+    this.#askedAt = undefined;
     this.#hasFailed = true;
   }
 
+  /** The request failed here, which says nothing of the partner. */
+  excused(): void {
+    this.#askedAt = undefined;
+    this.isExcused = !this.#hasFailed;
+  }
+
   /**
-   * True where it failed, or {@link isLate}, over all attempts together.
+   * True where it failed, or {@link isLate} with the request under way.
    *
    * @param now {@link Clock.now}
    * @param patience time that a request has, in ms
    */
   hasFailed(now: number, patience: number): boolean {
-    const isSilent = this.#silentSince !== undefined && isLate(now - this.#silentSince, patience);
-    return this.#hasFailed || isSilent;
+    return this.#hasFailed || (this.#askedAt !== undefined && isLate(now - this.#askedAt, patience));
   }
 }

@@ -27,9 +27,14 @@ export class SharedWorks<K, R> {
   /** Starts work with so many ms of its own. No caller's end cancels it, and its failure is for those who join it. */
   start(key: K, ms: number, work: (call: Call) => Promise<R>): SharedWork<R> {
     const call = this.calls.start(ms);
-    const result = call.run(work).finally(() => {
-      if (this.#latest.get(key)?.call === call) {
-        this.#latest.delete(key);
+    const result = call.run(async () => {
+      try {
+        return await work(call);
+      } finally {
+        // Before the call is cleared: nobody may join it then.
+        if (this.#latest.get(key)?.call === call) {
+          this.#latest.delete(key);
+        }
       }
     });
     // Where nobody waits, an unhandled rejection would end the process.

@@ -9,8 +9,8 @@ const NOT_LOADED = 'no variable of these is set: is the file loaded? Node reads 
 /**
  * Reads a tenant with a login, and `secrets`, from environment variables: `TENANT_ID`, `BASE_URL`, `AUTH_URL`, `API_CLIENT_ID`,
  * `API_CLIENT_SECRET`, `LOGIN_CLIENT_ID`, `LOGIN_CLIENT_SECRET` (not set: a public client), `REDIRECT_URI`, `ISSUER`,
- * `IDP_PUBLIC_KEY` (a PEM may be one line, with `\n` for line breaks) and `COOKIE_SECRET` (during a rotation two or more of them, apart by
- * white space; a text with a shorter part than 32 characters is one secret). White space around a value is removed.
+ * `IDP_PUBLIC_KEY` (a PEM may be one line, with `\n` for line breaks) and `COOKIE_SECRET` (during a rotation two or more, apart by spaces,
+ * each of 32 characters or more; without such a part, a text with spaces is one secret). White space around a value is removed.
  * The module checks the values when it starts. Call it in `useFactory`: tests and `@nestjs/config` set variables after the import.
  *
  * @param env usually `process.env`
@@ -50,8 +50,17 @@ export function exhibitorOptionsFrom(
       keys: read('login.keys'),
     },
   };
-  const secretName = prefix + SECRET_VARIABLE;
-  const secrets = secretsIn(required(env[secretName] === undefined ? SECRET_VARIABLE : secretName));
+  const ownSecret = prefix + SECRET_VARIABLE;
+  const secretName = env[ownSecret] === undefined ? SECRET_VARIABLE : ownSecret;
+  const secretText = required(secretName);
+  const parts = secretText.split(/ +/);
+  const isLong = ({ length }: string): boolean => length >= SHORTEST_SECRET;
+  if (parts.some(isLong) && !parts.every(isLong)) {
+    const expected = `has spaces: each secret must have at least ${SHORTEST_SECRET} characters`;
+    problems.push({ path: secretName, expected });
+  }
+  // A secret may have spaces of its own.
+  const secrets = parts.every(isLong) ? parts : [secretText];
 
   const names = [...Object.values(HOST_VARIABLES), SECRET_VARIABLE].map((name) => prefix + name);
   const others = Object.keys(env).filter((name) => name.startsWith(prefix) && !names.includes(name));
@@ -65,10 +74,4 @@ export function exhibitorOptionsFrom(
     throw new ConfigurationError(problems);
   }
   return { tenant, secrets };
-}
-
-/** One secret, or several during a rotation: a secret may have spaces of its own, but no part of it is as long as a secret. */
-function secretsIn(text: string): string[] {
-  const parts = text.split(/\s+/);
-  return parts.every(({ length }) => length >= SHORTEST_SECRET) ? parts : [text];
 }

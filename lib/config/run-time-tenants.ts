@@ -160,6 +160,9 @@ export class RunTimeTenants {
     const refusal = refusalIn(error);
     if (refusal === undefined) {
       this.#report(key, error);
+      if (this.#lastGood(key) !== undefined) {
+        this.rests.begin(['source', key]);
+      }
       return;
     }
     this.#known.delete(key);

@@ -150,13 +150,12 @@ export class RequestAttempts {
     this.#sent += 1;
     const startedAt = clock.now();
     const outcome = await client.send(request, call);
-    // Whether a silent partner has failed, `Partner` decides by the time that it had.
-    const isSilent = call.isOver || (outcome.kind === 'failed' && outcome.cause === 'timeout');
     if (outcome.code === undefined) {
       call.partner.answered();
     } else if (isOwnFailure(outcome)) {
       call.partner.excused();
-    } else if (!isSilent) {
+    } else if (!call.isOver) {
+      // Where the end of the call has ended it, `Partner` decides by the time that the partner had.
       call.partner.failed();
     }
     this.#publish(outcome, startedAt);

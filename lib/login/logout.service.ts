@@ -126,9 +126,14 @@ export class LogoutService {
     const tenants = addressed.length > 0 ? addressed : [await this.#namedTenant(await tenantKey(), claims)];
     // All are done before the reply: where one cannot check the token, the logins at the others have ended.
     const outcomes = await Promise.allSettled(tenants.map((tenant) => this.#record(tenant, token)));
-    const failures = outcomes.flatMap((one): unknown[] => (one.status === 'rejected' ? [one.reason] : []));
+    const accepting = tenants.filter((_, index) => outcomes[index]?.status === 'fulfilled');
+    // Where one tenant of a registration accepts it, the logins of all its tenants have ended.
+    const registrations = new Set(accepting.map(({ registration }) => registration));
+    const failures = outcomes.flatMap((one, index): unknown[] =>
+      one.status === 'rejected' && !registrations.has(tenants[index]?.registration ?? '') ? [one.reason] : [],
+    );
     const unchecked = failures.find((failure) => !isRefusal(failure));
-    if (unchecked !== undefined || failures.length === outcomes.length) {
+    if (unchecked !== undefined || accepting.length === 0) {
       throw unchecked ?? failures[0];
     }
     return outcomes.every((one) => one.status === 'rejected' || one.value);
@@ -159,12 +164,21 @@ export class LogoutService {
     return this.tenants.resolve(tenantKey);
   }
 
-  /** The fixed tenants that may accept this token: one of those that check it alike, so that each check is made once. */
+  /**
+   * The fixed tenants that may accept this token: one of those that check it alike, so that each check is made once. Those of one
+   * registration may differ in options.
+   */
   #addresseesOf(claims: JWTPayload): Tenant[] {
     const addressed = this.tenants.fixed.filter(
       ({ login }) => login !== undefined && isAddressedTo(claims, login.issuer, login.clientId),
     );
-    return [...new Map(addressed.map((tenant) => [checksOf(tenant), tenant])).values()];
+    const dispatchers = [...new Set(addressed.map(({ http }) => http.dispatcher))];
+    const checks = addressed.map((tenant): [string, Tenant] => {
+      const { registration, login, http } = tenant;
+      const options = [login?.algorithms, login?.clockTolerance, dispatchers.indexOf(http.dispatcher)];
+      return [JSON.stringify([registration, ...options]), tenant];
+    });
+    return [...new Map(checks).values()];
   }
 
   async #record(tenant: Tenant, token: string): Promise<boolean> {
@@ -211,11 +225,6 @@ export class LogoutService {
     }
     return url.href;
   }
-}
-
-/** Equal for tenants that accept the same logout tokens: those of one registration may differ in these options. */
-function checksOf({ registration, login }: Tenant): string {
-  return JSON.stringify([registration, login?.algorithms, login?.clockTolerance]);
 }
 
 /**

@@ -7,6 +7,7 @@
  * | `bearer` | the user that a guard has set for a bearer token, of this request or of an earlier one         |
  * | `host`   | anything else that the host has set, or the copy of it that a guard of this request has set    |
  */
+import { isDeepStrictEqual } from 'node:util';
 import type { HttpContext } from '../browser/http-context.js';
 import type { SessionMode } from '../config/exhibitor-options.interface.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
@@ -36,48 +37,48 @@ const TOKEN_USERS = new WeakSet<object>();
 
 /**
  * Sets `request.user` to an object of this request, to which the host may add members; its claims are read-only. An earlier guard may have
- * set one for the same identity: that is set again.
+ * set one for the same identity: that is set again, with what the host has added.
  */
 export function setUser(http: HttpContext, found: FoundIdentity): ExhibitorIdentity {
   const request: GuardedRequest = http.request;
   const users = request[USERS] ?? [];
   const earlier = users.find((one) => isUserOf(one, found, request.user));
   if (earlier !== undefined) {
-    // The host may have changed members since: those that were read now count.
     earlier.found = found;
-    request.user = Object.assign(earlier.user, membersOf(found));
+    request.user = earlier.user;
     return earlier.user;
   }
-  const user = membersOf(found);
-  if (found.mode === 'bearer') {
-    TOKEN_USERS.add(user);
-  }
+  const user = newUser(found);
   request[USERS] = [...users, { user, found }];
   request.user = user;
   return user;
 }
 
-/** True where `found` is the identity of this user. One of a host was read from `request.user`, the current user. */
+/** True where a guard has found the same: another address, or other claims, are another user, whose exhibitors are not these. */
 function isUserOf({ user, found: before }: UserOfGuard, found: FoundIdentity, current: unknown): boolean {
   const { identity, tenant, mode } = found;
-  if (mode === 'host') {
-    return user === current;
-  }
-  // An override may give an identity without an id, or the address of another person.
+  // The identity of a host was read from `request.user`.
+  const mayBe = mode !== 'host' || user === current;
   return (
+    mayBe &&
     before.mode === mode &&
     before.tenant.stateKey === tenant.stateKey &&
     before.identity.id === identity.id &&
     before.identity.subject === identity.subject &&
     before.identity.issuer === identity.issuer &&
-    before.identity.email === identity.email
+    before.identity.email === identity.email &&
+    isDeepStrictEqual(before.identity.claims, identity.claims)
   );
 }
 
-function membersOf({ identity }: FoundIdentity): ExhibitorIdentity {
+function newUser({ identity, mode }: FoundIdentity): ExhibitorIdentity {
   const { claims } = identity;
   // The claims in the session of a host must not become read-only.
-  return { ...identity, claims: Object.isFrozen(claims) ? claims : frozenCopy(claims) };
+  const user = { ...identity, claims: Object.isFrozen(claims) ? claims : frozenCopy(claims) };
+  if (mode === 'bearer') {
+    TOKEN_USERS.add(user);
+  }
+  return user;
 }
 
 /** The identity of a user whom a guard has set for this request. */

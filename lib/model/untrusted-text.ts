@@ -9,6 +9,9 @@ const WORD = /(?:"[^"]*"(?=@|%(?:25)*40)|[^\s<>"'()]|(?<=[^\s<>"'()])'(?=[^\s<>"
 /** An e-mail address, also percent-encoded, or a JWT: the base64 of `{"`. */
 const ADDRESS_OR_JWT = /@|%(?:25)*40|eyJ/;
 const SCHEME = /\b(?:Bearer|Basic)[:=]?$/i;
+/** The value of a parameter or a JSON member that is named as a credential. `the token: expired` is prose. */
+const NAMED =
+  /((?:token|secret|passw(?:or)?d|api[_-]?key|authorization|assertion|credential)[\w-]{0,30}["']?(?:=|%3D|:(?=\S)|: ?["'])["']?)(?:(?:Bearer|Basic)[\s:=,]+)?[^\s&;,"'<>)]+/gi;
 /** Control and format characters, line separators, lone surrogates: they could forge log lines or reverse their text. */
 const UNPRINTABLE = /[\p{C}\p{Zl}\p{Zp}]/gu;
 
@@ -28,11 +31,14 @@ function shownPart(longest: number): number {
  */
 export function untrustedText(text: string, longest = 100): string {
   const end = shownPart(longest);
+  const read = text.slice(0, end + LONGEST_ADDRESS);
+  const unnamed = read.replace(NAMED, `$1${REMOVED}`);
+  const shownEnd = end + unnamed.length - read.length;
   let isCredential = false;
-  const shown = text.slice(0, end + LONGEST_ADDRESS).replace(WORD, (word, at: number) => {
+  const shown = unnamed.replace(WORD, (word, at: number) => {
     const isHidden = isCredential || ADDRESS_OR_JWT.test(word);
     isCredential = SCHEME.test(word);
-    return isHidden ? REMOVED : word.slice(0, Math.max(0, end - at));
+    return isHidden ? REMOVED : word.slice(0, Math.max(0, shownEnd - at));
   });
   const isCut = shown.length > longest || text.length > end;
   return `${shown.slice(0, longest).replace(UNPRINTABLE, ' ')}${isCut ? '…' : ''}`;

@@ -75,9 +75,11 @@ export class SharedValues implements BeforeApplicationShutdown {
   async read(kind: string, name: string, evenAtRest = false): Promise<string | undefined | null> {
     const read = async (store: SharedStore): Promise<string | undefined> => {
       const found: unknown = await store.get(keyOf(kind, name));
-      // Clients of a store can be set to return Buffers.
-      const text = found instanceof Uint8Array ? Buffer.from(found).toString() : found;
-      return typeof text === 'string' ? text : undefined;
+      if (found === undefined || found === null) {
+        return undefined;
+      }
+      // Clients of a store can be set to return Buffers, or to parse what is JSON.
+      return found instanceof Uint8Array ? Buffer.from(found).toString() : String(found);
     };
     return this.#attempt(kind, read, evenAtRest);
   }

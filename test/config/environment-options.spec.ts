@@ -78,9 +78,15 @@ describe('exhibitorOptionsFrom', () => {
       exhibitorOptionsFrom({ ...sandbox.environment('acme'), COOKIE_SECRET: secret }).secrets;
     const [old, next] = ['o'.repeat(32), 'n'.repeat(44)];
     expect(read(`${old} ${next}`)).toEqual([old, next]);
-    expect(read(` ${next}\n\t${old}\n`)).toEqual([next, old]);
-    const phrase = `a phrase of short words ${next}`;
+    expect(read(` ${next}  ${old}\n`)).toEqual([next, old]);
+    const phrase = 'a phrase of short words, and long enough for a secret';
     expect(read(phrase)).toEqual([phrase]);
+    // As `openssl rand -base64 72` prints it.
+    const wrapped = `${'w'.repeat(64)}\n${next}`;
+    expect(read(wrapped)).toEqual([wrapped]);
+    expect(problemsOf(() => read(`${next} ${'o'.repeat(28)}`))).toEqual([
+      'COOKIE_SECRET has spaces: each secret must have at least 32 characters',
+    ]);
   });
 
   it('takes a PEM in one line, a login client without a secret, and values with line breaks', async () => {

@@ -295,6 +295,12 @@ describe('hideAddresses', () => {
     expect(hideAddresses(request)).toMatchObject({ 'url.path': `${event}/{contactEmail}` });
   });
 
+  it('keeps the host where the path begins with two slashes', () => {
+    const request = { origin: 'https://api.example.com', path: `/${path}/sam%40example.com` };
+    const full = `https://api.example.com/${path}/{contactEmail}`;
+    expect(hideAddresses(request)).toMatchObject({ 'url.full': full });
+  });
+
   it.each(['/event/a?Page=2', '/contactEmails/a', '/contactEmail/'])('leaves %s alone', (other) => {
     expect(hideAddresses({ origin: 'https://api.example.com', path: other })).toEqual({});
   });

@@ -49,6 +49,32 @@ describe('text from outside', () => {
     expect(untrustedText(`<${address}>`)).toBe('<[removed]>');
   });
 
+  it.each([
+    [
+      'GET https://vault.example/v1/kv?token=hvs.CAESIJ5&x=1',
+      'GET https://vault.example/v1/kv?token=[removed]&x=1',
+    ],
+    ['Authorization=Bearer:hvs.CAESIJ5 sent', 'Authorization=[removed] sent'],
+    ['Authorization=Bearer hvs.CAESIJ5 sent', 'Authorization=[removed] sent'],
+    ['client_secret=s3cr3t, scope=api', 'client_secret=[removed], scope=api'],
+    ['body {"clientSecret":"s3cr3t","id":1}', 'body {"clientSecret":"[removed]","id":1}'],
+    ["options { password: 'hunter2' }", "options { password: '[removed]' }"],
+    ['PGPASSWORD:hunter2', 'PGPASSWORD:[removed]'],
+    ['https://a.example/cb%3Faccess_token%3Dabc', 'https://a.example/cb%3Faccess_token%3D[removed]'],
+    ['x-api-key=k3y', 'x-api-key=[removed]'],
+  ])('loses what is named as a credential: %j', (text, shown) => {
+    expect(untrustedText(text)).toBe(shown);
+  });
+
+  it('shows prose about credentials, and of a long text with many no address that its end would cut', () => {
+    const prose = 'the token: expired; no secret (password) was sent: unauthorized_client';
+    expect(untrustedText(prose)).toBe(prose);
+    for (let length = 300; length < 420; length += 1) {
+      const text = `${'token=abcdefghijklmnopqrstuvwxyz '.repeat(3)}${'x '.repeat(length / 2)}zoe.zimmermann@example.com`;
+      expect(untrustedText(text, 400)).not.toContain('zoe');
+    }
+  });
+
   it.each(['Bearer a-token', 'Bearer: a-token', 'bearer a-token', 'Basic YTpiYyZk', 'basic YTpiYyZk'])(
     'loses credentials: %j',
     (sent) => {

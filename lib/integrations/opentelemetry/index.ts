@@ -67,7 +67,11 @@ function attributesOf({ tenant, method, origin, template, status, code, cause }:
  * new UndiciInstrumentation({ startSpanHook: hideAddresses })
  */
 export function hideAddresses(request: { origin: string | URL; path: string }): Record<string, string> {
-  const { origin, pathname, search } = new URL(request.path, request.origin);
+  // The path may begin with two slashes, and to a proxy it is a whole URL.
+  const isPath = request.path.startsWith('/');
+  const { origin, pathname, search } = new URL(
+    isPath ? new URL(request.origin).origin + request.path : request.path,
+  );
   const path = withoutContact(pathname);
   return path === pathname ? {} : { 'url.full': `${origin}${path}${search}`, 'url.path': path };
 }
