@@ -5,14 +5,15 @@ import { Clock } from '../call/clock.js';
 import { createCache, type ExpiringCache } from '../call/expiring-cache.js';
 import type { FormerIdentity } from './identity.js';
 import { namesOfLogout, namesThatEnd, type Login, type LogoutName, type UserLogout } from './logout-names.js';
+import { RememberedEnds } from './remembered-ends.js';
 import { SharedValues } from '../store/shared-values.service.js';
 
 const KIND = 'ended-login';
 
-/** Entries of each cache. Ends and logouts have no common limit: many logouts at a provider must not displace ends. */
-const MAX = 100_000;
+/** Logins that had not ended when the store was asked. */
+const MOST_NOT_ENDED = 100_000;
 
-/** An end at once: a time that is earlier than every other end. */
+/** The time of an end at once: it is earlier than every other end. */
 const AT_ONCE = 1;
 
 /** How long a login still counts once a new login of the same person has replaced it, in ms: its requests are under way. */
@@ -27,24 +28,13 @@ const CLOCK_DIFFERENCE = 10_000;
  */
 export const CLOCK_MARGIN = 7_200_000;
 
-/** The registrations in this process that have no store, from start to close. See `#sharing`. */
-const withoutStore = new Set<EndedLogins>();
-
-/**
- * Logins that ended. A process remembers what ends them in two caches; a `store` has the same for all processes.
- *
- * | cache     | entry                           | name                   | time, in ms since 1970              | which of two counts |
- * | --------- | ------------------------------- | ---------------------- | ----------------------------------- | ------------------- |
- * | `ends`    | the end of one login            | the id of its identity | from which it has ended; at once: 1 | the earlier one     |
- * | `logouts` | a logout of a user or a session | see `logout-names`     | of the logout                       | the later one       |
- */
+/** Logins that ended: each by its end, or by a logout of its user or session. A `store` has both for all processes. */
 @Injectable()
 export class EndedLogins implements OnModuleInit, OnApplicationShutdown {
-  readonly #ends: ExpiringCache<number>;
-  readonly #logouts: ExpiringCache<number>;
+  readonly #remembered: RememberedEnds;
   /** Logins that had not ended when the store was asked, for `logoutCheck.ttl` ms. */
   readonly #notEnded: ExpiringCache<true>;
-  readonly #settings: CheckedOptions['settings'];
+  readonly #logoutCheck: CheckedOptions['settings']['logoutCheck'];
   /** How long an end or a logout is remembered where nothing says when the identity expires, in ms. */
   readonly #longest: number;
 
@@ -53,26 +43,25 @@ export class EndedLogins implements OnModuleInit, OnApplicationShutdown {
     @Inject(SharedValues) private readonly values: SharedValues,
     @Inject(Clock) private readonly clock: Clock,
   ) {
-    this.#settings = settings;
+    this.#logoutCheck = settings.logoutCheck;
     this.#longest = settings.cookies.absoluteTtl + CLOCK_MARGIN;
-    this.#ends = createCache(clock, { max: MAX });
-    this.#logouts = createCache(clock, { max: MAX });
-    this.#notEnded = createCache(clock, { max: MAX });
+    this.#remembered = new RememberedEnds(clock, settings.secrets);
+    this.#notEnded = createCache(clock, { max: MOST_NOT_ENDED });
   }
 
   onModuleInit(): void {
-    if (this.#settings.store === undefined) {
-      withoutStore.add(this);
+    if (!this.values.enabled) {
+      this.#remembered.share();
     }
   }
 
   onApplicationShutdown(): void {
-    withoutStore.delete(this);
+    this.#remembered.stopSharing();
   }
 
   /** Ends the login of an identity at once. It is remembered for `absoluteTtl`: nothing says here when the identity expires. */
   async end(id: string): Promise<void> {
-    await this.#end(id, AT_ONCE, this.#longest);
+    await this.#endAtOnce(id, this.#longest);
   }
 
   /**
@@ -81,40 +70,43 @@ export class EndedLogins implements OnModuleInit, OnApplicationShutdown {
    */
   async endAll(identities: readonly FormerIdentity[], successor?: string): Promise<void> {
     const now = this.clock.epochMs();
-    await Promise.all(
-      identities.map(({ id, endsAt, person }) => {
-        const from = person === successor ? now + GRACE : AT_ONCE;
-        return this.#end(id, from, Math.min(endsAt - now, LONGEST_COOKIE) + CLOCK_MARGIN);
-      }),
-    );
+    const ending = identities.map(async ({ id, endsAt, person }) => {
+      const ttl = Math.min(endsAt - now, LONGEST_COOKIE) + CLOCK_MARGIN;
+      // The identity of a host may have no id.
+      if (ttl > 0 && id !== '') {
+        await (person === successor ? this.#endSoon(id, now + GRACE, ttl) : this.#endAtOnce(id, ttl));
+      }
+    });
+    await Promise.all(ending);
   }
 
   /** What the store does not take is written soon. */
-  async #end(id: string, from: number, ttl: number): Promise<void> {
-    // The identity of a host may have no id.
-    if (ttl <= 0 || id === '') {
-      return;
-    }
-    this.#rememberEnd(id, from, ttl);
-    if (this.#settings.store !== undefined) {
-      // An end at once that came before may still wait to be written: it must not give way to this one.
-      const earliest = this.#ends.get(id) ?? from;
-      const isAtOnce = earliest === AT_ONCE;
-      // An end at once is written over any other. One in a minute is not: what the store has is earlier.
-      await this.values.writeSoon(KIND, id, String(earliest), ttl, isAtOnce ? {} : { ifAbsent: true });
+  async #endAtOnce(id: string, ttl: number): Promise<void> {
+    this.#remembered.addEnd(id, AT_ONCE, ttl);
+    if (this.values.enabled) {
+      await this.values.writeSoon(KIND, id, String(AT_ONCE), ttl);
     }
   }
 
-  /** Records a logout, which ends the logins that it names. Returns false where there is a store that did not take it. */
-  async endBefore(logout: UserLogout): Promise<boolean> {
+  async #endSoon(id: string, from: number, ttl: number): Promise<void> {
+    const isEnded = this.#remembered.ends.get(id) === AT_ONCE;
+    this.#remembered.addEnd(id, from, ttl);
+    // An end at once may still wait to be written: this one must not take its place. What the store has is earlier, too.
+    if (this.values.enabled && !isEnded) {
+      await this.values.writeSoon(KIND, id, String(from), ttl, { ifAbsent: true });
+    }
+  }
+
+  /** Ends the logins that a logout names. Returns false where there is a store that did not take it. */
+  async recordLogout(logout: UserLogout): Promise<boolean> {
     const taken = await Promise.all(namesOfLogout(logout).map((name) => this.#record(name, logout.at)));
     return !taken.includes(false);
   }
 
   async #record(name: string, at: number): Promise<boolean> {
     // Valid here before the store is asked, which may be slow.
-    this.#rememberLogout(name, at);
-    if (this.#settings.store === undefined) {
+    this.#remembered.addLogout(name, at, this.#longest);
+    if (!this.values.enabled) {
       return true;
     }
     const stored = await this.values.read(KIND, name);
@@ -125,7 +117,7 @@ export class EndedLogins implements OnModuleInit, OnApplicationShutdown {
     if (Number(stored) >= at) {
       return true;
     }
-    const latest = this.#logouts.get(name) ?? at;
+    const latest = this.#remembered.logouts.get(name) ?? at;
     return (await this.values.write(KIND, name, String(latest), this.#longest)) === true;
   }
 
@@ -136,12 +128,13 @@ export class EndedLogins implements OnModuleInit, OnApplicationShutdown {
    */
   has(login: Login, currentRegistration: string): boolean | Promise<boolean> {
     const { id, loggedInAt } = login;
-    const logoutNames = this.#settings.logoutCheck.provider ? namesThatEnd(login, currentRegistration) : [];
-    const end = this.#ends.get(id);
+    const logoutNames = this.#logoutCheck.provider ? namesThatEnd(login, currentRegistration) : [];
+    const { ends, logouts } = this.#remembered;
+    const end = ends.get(id);
     const isKnown =
-      (end !== undefined && this.#isPast(end)) ||
-      logoutNames.some(({ name, isEndedBy }) => isEndedBy(this.#logouts.get(name)));
-    if (isKnown || this.#settings.store === undefined) {
+      (end !== undefined && this.#counts(end)) ||
+      logoutNames.some(({ name, isEndedBy }) => isEndedBy(logouts.get(name)));
+    if (isKnown || !this.values.enabled) {
       return isKnown;
     }
     const loginKey = [loggedInAt, id, ...logoutNames.map(({ name }) => name)].join(' ');
@@ -155,77 +148,47 @@ export class EndedLogins implements OnModuleInit, OnApplicationShutdown {
       this.#read(id),
       ...logoutNames.map(({ name }) => this.#read(name)),
     ]);
-    if (logoutNames.some(({ isEndedBy }, index) => isEndedBy(logouts[index] ?? undefined))) {
+    if (end.time !== undefined && this.#counts(end.time)) {
       return true;
     }
-    if (typeof end === 'number') {
-      if (this.#isPast(end)) {
-        return true;
-      }
-      // A new login in another process has replaced this one. For `knowsEndOf`.
-      this.#rememberEnd(id, end, this.#longest);
+    if (logoutNames.some(({ isEndedBy }, index) => isEndedBy(logouts[index]?.time))) {
+      return true;
     }
-    const ttl = askedAt + this.#settings.logoutCheck.ttl - this.clock.now();
-    const hasAnswered = ![end, ...logouts].includes(null);
-    if (hasAnswered && ttl > 0) {
+    if (end.time !== undefined) {
+      // A new login in another process has replaced this one.
+      this.#remembered.addEnd(id, end.time, this.#longest);
+    }
+    const ttl = askedAt + this.#logoutCheck.ttl - this.clock.now();
+    const isAnswered = [end, ...logouts].every(({ hasAnswered }) => hasAnswered);
+    if (isAnswered && ttl > 0) {
       this.#notEnded.set(loginKey, true, { ttl });
     }
     return false;
   }
 
-  /**
-   * The time that the store has under a name; `undefined` where there is none, `null` where the store does not answer. Text that is no time
-   * counts as the earliest: such an end is over, and of such logouts only that of a session ends logins.
-   */
-  async #read(name: string): Promise<number | undefined | null> {
+  /** What the store has under a name. Text that is no time counts as one before all others. */
+  async #read(name: string): Promise<{ hasAnswered: boolean; time: number | undefined }> {
     const text = await this.values.read(KIND, name);
-    if (text !== null) {
-      this.values.publishOutcome(KIND, text === undefined ? 'miss' : 'hit');
+    if (text === null) {
+      return { hasAnswered: false, time: undefined };
     }
-    if (typeof text !== 'string') {
-      return text;
+    this.values.publishOutcome(KIND, text === undefined ? 'miss' : 'hit');
+    if (text === undefined) {
+      return { hasAnswered: true, time: undefined };
     }
     const time = Number(text);
-    return Number.isNaN(time) ? Number.NEGATIVE_INFINITY : time;
+    return { hasAnswered: true, time: Number.isNaN(time) ? Number.NEGATIVE_INFINITY : time };
   }
 
-  /** True where this process knows an end of this login: past, or to come, which {@link has} does not count. */
+  /** True where this process knows an end of this login, which may still be to come. */
   knowsEndOf(id: string): boolean {
-    return this.#ends.has(id);
+    return this.#remembered.ends.has(id);
   }
 
-  #isPast(end: number): boolean {
+  /** True from the time of an end on. */
+  #counts(end: number): boolean {
     const ahead = end - this.clock.epochMs();
-    // An end is a minute ahead at most. One that is farther ahead was written before the date of the host was set back.
+    // A minute at most. An end that is farther ahead was written before the date of the host was set back.
     return ahead <= 0 || ahead > GRACE + CLOCK_DIFFERENCE;
   }
-
-  #rememberEnd(id: string, from: number, ttl: number): void {
-    for (const one of this.#sharing()) {
-      keepAtLeast(one.#ends, id, Math.min(from, one.#ends.get(id) ?? from), ttl);
-    }
-  }
-
-  #rememberLogout(name: string, at: number): void {
-    for (const one of this.#sharing()) {
-      keepAtLeast(one.#logouts, name, Math.max(at, one.#logouts.get(name) ?? at), this.#longest);
-    }
-  }
-
-  /** This registration, and without a store the others in this process that have a secret in common with it: they open its cookies. */
-  #sharing(): EndedLogins[] {
-    const { store, secrets } = this.#settings;
-    if (store !== undefined) {
-      return [this];
-    }
-    const others = [...withoutStore].filter(
-      (one) => one !== this && one.#settings.secrets.some((secret) => secrets.includes(secret)),
-    );
-    return [this, ...others];
-  }
-}
-
-/** Keeps a time for `ttl` ms, or for as long as the one before was to be kept, where that is longer. */
-function keepAtLeast(cache: ExpiringCache<number>, name: string, time: number, ttl: number): void {
-  cache.set(name, time, { ttl: Math.max(ttl, cache.getRemainingTTL(name)) });
 }

@@ -65,7 +65,7 @@ export class ExhibitorLogins {
     loginOf(tenant);
     const { key, registration } = tenant;
     const at = this.clock.epochMs();
-    if (!(await this.ended.endBefore({ registration, tenant: key, subject, at }))) {
+    if (!(await this.ended.recordLogout({ registration, tenant: key, subject, at }))) {
       throw new ExhibitorError('service_unavailable', 'the store did not take the end of these logins', {
         tenant: tenant.key,
       });

@@ -186,7 +186,7 @@ export class LogoutService {
       .start(tenant.http.deadline)
       .run((call) => this.validator.verify(tenant, { use: 'logout_token', token }, call));
     const { sub: subject, sid, iat } = payload;
-    return this.ended.endBefore({
+    return this.ended.recordLogout({
       registration: tenant.registration,
       subject,
       sid: isText(sid) ? sid : undefined,

@@ -61,10 +61,10 @@ function startProcess(
       ended.has({ ...login(changed), registration }, registration),
     /** The provider says that sam has logged out. */
     endAtProvider: (logout: { subject?: string; sid?: string; at: number }) =>
-      ended.endBefore({ registration: 'r', ...logout }),
+      ended.recordLogout({ registration: 'r', ...logout }),
     /** Every login of sam at this tenant, by code. */
     endUser: (tenant: string, at: number) =>
-      ended.endBefore({ registration: 'r', tenant, subject: 'sam', at }),
+      ended.recordLogout({ registration: 'r', tenant, subject: 'sam', at }),
     /** The same person has logged in anew. */
     endSoon: (id = 'a') => ended.endAll([{ id, endsAt: Date.now() + HOUR, person: 'sam' }], 'sam'),
   };
