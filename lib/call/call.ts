@@ -33,12 +33,12 @@ export interface CallKeeper {
  * | `isOver`    | it is over. A call whose work is done is not                                                    |
  * | `isTimeUp`  | it is over because its time was up                                                             |
  * | `isHeldUp`  | likewise, but this process was too busy then: the partner may have been in time                |
- * | `isOverdue` | the time that it began with is up. Calls that join it may have given it more                   |
+ * | `isOverdue` | likewise, or the time that it began with is up: calls that join it may have given it more      |
  *
  * undici takes it as the signal of a request. An `AbortSignal` for each call and request would take 10 µs more of a page.
  */
 export class Call extends EventEmitter<{ abort: [] }> {
-  /** Only the call itself sets it. */
+  /** A field, since each step reads it. No other code sets it. */
   isOver = false;
   /** Number of requests sent within this call so far: `attempts` of its error. */
   sent = 0;
@@ -74,7 +74,7 @@ export class Call extends EventEmitter<{ abort: [] }> {
     if (ms !== Infinity && !this.isOver) {
       keeper?.add(this);
     }
-    this.limit(ms);
+    this.setTimeLeft(ms);
     this.#overdueAt = this.#endsAt;
   }
 
@@ -147,7 +147,7 @@ export class Call extends EventEmitter<{ abort: [] }> {
     this.#joined = call;
     const left = this.remaining();
     if (left > call.remaining()) {
-      call.limit(left);
+      call.setTimeLeft(left);
     }
     return this.#wait(result, () => this.failure({ tenant: call.tenant, attempts: this.sent + call.sent }));
   }
@@ -177,7 +177,7 @@ export class Call extends EventEmitter<{ abort: [] }> {
   }
 
   /** Gives the call so many milliseconds from now, instead of those that it has left. Without any, it is over at once. */
-  limit(ms: number): void {
+  setTimeLeft(ms: number): void {
     if (this.isOver) {
       return;
     }

@@ -42,7 +42,7 @@ export class CallRunner {
       if (isSearched) {
         // The tenant may have a shorter deadline than the module: it counts from the start of the call on.
         const elapsed = ms - call.remaining();
-        call.limit((deadline ?? tenant.http.deadline) - elapsed);
+        call.setTimeLeft((deadline ?? tenant.http.deadline) - elapsed);
       }
       requireTime(call, tenant);
       const result = await work(tenant, call);

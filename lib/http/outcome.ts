@@ -28,13 +28,13 @@ export interface Failed {
    * Why there is no reply, where the partner is why: no connection was made, or TLS was not done on it; or none came, although there
    * was time. `undefined` where that is not known: the call ended, this process was too busy or had no file left, an interceptor threw.
    */
-  noReply?: 'unreached' | 'silent' | undefined;
+  noReply?: 'unreached' | 'unanswered' | undefined;
   /** {@link Clock.now} when the request was sent; `undefined` where it was not, or where an interceptor of the host was the last. */
   sentAt?: number | undefined;
   /** For diagnostics; `undefined` where the call ended. */
   cause?: 'timeout' | 'network' | 'interceptor' | undefined;
-  /** Why there is no connection, by the code of Node or undici: `ENOTFOUND`. */
-  errorCode?: string | undefined;
+  /** What operators read after `no connection to …`: the code of Node or undici (`ENOTFOUND`), or words. Where an address may be wrong. */
+  why?: string | undefined;
   /** The reply is larger than `http.maxResponseBytes`. */
   isTooLarge?: boolean;
   /** Where the `cause` is `interceptor`: what it threw, and what of that its caller may get. */

@@ -140,7 +140,7 @@ const resultsByField = new WeakMap<object, Results>();
  * The same results: they tell what our guards have set as `request.exhibitorContext` from what a guard of the host has. Ours are those of the
  * field whose guards ran last, which no other field may read; those of the host are for all fields.
  */
-const resultsOfFields = new WeakSet<object>();
+const setByOurGuards = new WeakSet<object>();
 
 /** Keeps what a guard has found: on the request, and for its field of GraphQL. */
 export function keepResults({ context, request }: HttpContext, found: Results): void {
@@ -149,7 +149,7 @@ export function keepResults({ context, request }: HttpContext, found: Results): 
   const field = graphqlFieldOf(context);
   if (field !== undefined) {
     resultsByField.set(field, found);
-    resultsOfFields.add(found);
+    setByOurGuards.add(found);
   }
 }
 
@@ -160,7 +160,7 @@ export function resultsIn(context: ExecutionContext, request: ExhibitorRequest):
   if (field === undefined || exhibitorContext === undefined) {
     return exhibitorContext;
   }
-  const isOfHost = !resultsOfFields.has(exhibitorContext);
+  const isOfHost = !setByOurGuards.has(exhibitorContext);
   return resultsByField.get(field) ?? (isOfHost ? exhibitorContext : undefined);
 }
 

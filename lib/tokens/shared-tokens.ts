@@ -93,7 +93,7 @@ export class SharedTokens {
     }
     const requestedAt = output.requestedAt - this.#epoch();
     const token = new TimedToken({ ...output, requestedAt, isShared: true }, this.clock);
-    // Where the host has rejected the token held, none of the store is looked for.
+    // `TokenSource` does not ask where the host has rejected it.
     const isNewer =
       rejected?.by === 'service' ? requestedAt > rejected.at : token.expiresAt > (held?.expiresAt ?? 0);
     const isWanted = isNewer && token.expiresAt > this.clock.now() && token.accessToken !== replaced;

@@ -11,13 +11,21 @@ import type { TimedToken } from './token-lifetime.js';
 export type Rejected =
   { readonly by: 'service'; readonly token: string; readonly at: number } | { readonly by: 'host' };
 
+let lastId = 0;
+
 /** A token that is younger, in ms, is not renewed because of a 401. */
 const TOO_YOUNG = 10_000;
 
-let lastId = 0;
-
 /**
- * The token of a tenant, and what is known of it. Where the host drops the token, a new state takes the place of this one: a renewal
+ * The token of a tenant, and what is known of it: by its rests, which requests there may be.
+ *
+ * | rest           | is begun                                        | and stops                                        |
+ * | -------------- | ----------------------------------------------- | ------------------------------------------------ |
+ * | `earlyRenewal` | after a renewal that failed, whatever the cause | renewals while the token that is held lasts      |
+ * | `tokenRequest` | after a token request that failed               | requests with this secret: they fail likewise    |
+ * | `replacement`  | with a renewal after a 401 or 403               | others after a 401 or 403, also of former states |
+ *
+ * Where the host drops the token, a new state takes the place of this one: a renewal
  * under way, and the rests after its failures, are of the former state.
  */
 export class TokenState {
@@ -44,17 +52,24 @@ export class TokenState {
 
   /**
    * Takes the one renewal in 10 s that a tenant may have because the service refused the held token: a user may name an event that it
-   * always refuses. False where it was taken, also with a former state, or the token is too young.
-   *
-   * @param age of the token in ms, after a 401. After a 403 its age does not count
+   * always refuses. False where it was taken.
    */
-  claimReplacement(age = Number.POSITIVE_INFINITY): boolean {
+  claimAfter403(): boolean {
     const replacements: Subject = ['replacement', this.stateKey.id];
-    if (age < TOO_YOUNG || this.rests.left(replacements) > 0) {
-      return false;
+    const isFree = this.rests.left(replacements) === 0;
+    if (isFree) {
+      this.rests.begin(replacements);
     }
-    this.rests.begin(replacements);
-    return true;
+    return isFree;
+  }
+
+  /**
+   * As {@link claimAfter403}. False also for a young token.
+   *
+   * @param age of the token in ms
+   */
+  claimAfter401(age: number): boolean {
+    return age >= TOO_YOUNG && this.claimAfter403();
   }
 
   /**

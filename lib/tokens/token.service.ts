@@ -81,7 +81,7 @@ export class TokenService {
 
   /** The token of a tenant, within the deadline of a call; synchronously where one is held. @internal */
   tokenFor(tenant: Tenant, call: Call): TimedToken | Promise<TimedToken> {
-    return this.#held(tenant) ?? this.#wait(tenant, call);
+    return this.#held(tenant) ?? this.#nextToken(tenant, call);
   }
 
   /**
@@ -103,12 +103,12 @@ export class TokenService {
     }
     // A renewal under way brings another token anyway.
     if (this.#renewals.joinable(state) === undefined) {
-      if (!state.claimReplacement(this.clock.now() - refused.requestedAt)) {
+      if (!state.claimAfter401(this.clock.now() - refused.requestedAt)) {
         return undefined;
       }
       state.rejected = { by: 'service', token: refused.accessToken, at: sentAt };
     }
-    return this.#wait(tenant, call);
+    return this.#nextToken(tenant, call);
   }
 
   /** The service answered 403: a scope may have been granted since this token was requested, so its renewal is due. @internal */
@@ -116,7 +116,7 @@ export class TokenService {
     const state = this.#stateOf(tenant);
     const isHeld =
       state.token?.accessToken === forbidden.accessToken && this.#renewals.joinable(state) === undefined;
-    if (isHeld && state.claimReplacement()) {
+    if (isHeld && state.claimAfter403()) {
       state.rejected = { by: 'service', token: forbidden.accessToken, at: sentAt };
       this.#renewBehind(tenant, state);
     }
@@ -128,7 +128,9 @@ export class TokenService {
     if (held !== undefined) {
       return held.toAccessToken();
     }
-    return this.calls.start(ms, signal).run(async (call) => (await this.#wait(tenant, call)).toAccessToken());
+    return this.calls
+      .start(ms, signal)
+      .run(async (call) => (await this.#nextToken(tenant, call)).toAccessToken());
   }
 
   /** The token that is held and has not expired. In its early window it is renewed in the background. */
@@ -154,7 +156,7 @@ export class TokenService {
   }
 
   /** Waits for the next token within the deadline of a call: that of the renewal under way, else of a new one. */
-  async #wait(tenant: Tenant, call: Call): Promise<TimedToken> {
+  async #nextToken(tenant: Tenant, call: Call): Promise<TimedToken> {
     const state = this.#stateOf(tenant);
     const joined = this.#renewals.joinable(state);
     try {
@@ -178,10 +180,10 @@ export class TokenService {
   /** Starts a renewal with a deadline of its own, at least that of its caller. */
   #renew(tenant: Tenant, state: TokenState, ms: number): SharedWork<TimedToken> {
     const deadline = Math.max(tenant.http.deadline, ms);
-    return this.#renewals.start(state, deadline, (call) => this.#request(tenant, state, call));
+    return this.#renewals.start(state, deadline, (call) => this.#renewAndHold(tenant, state, call));
   }
 
-  async #request(tenant: Tenant, state: TokenState, call: Call): Promise<TimedToken> {
+  async #renewAndHold(tenant: Tenant, state: TokenState, call: Call): Promise<TimedToken> {
     call.tenant = tenant.key;
     try {
       const isCurrent = (): boolean => this.#states.get(tenant.stateKey) === state;

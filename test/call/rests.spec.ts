@@ -77,7 +77,7 @@ describe('whatever happens, in whatever order', () => {
       fc.nat(20_000).map(
         (age) =>
           ({ stateOf }: House, of: number) =>
-            void stateOf(of).claimReplacement(age),
+            void stateOf(of).claimAfter401(age),
       ),
     ),
   });
@@ -136,7 +136,7 @@ describe('whatever happens, in whatever order', () => {
         expect(['a', 'b', 'c'].map((secret) => state.recentFailure(secret))).toEqual(
           [1, 2, 3].map(() => undefined),
         );
-        expect([state.mayRenewEarly, rests.left(['source', 'acme']), state.claimReplacement()]).toEqual([
+        expect([state.mayRenewEarly, rests.left(['source', 'acme']), state.claimAfter403()]).toEqual([
           true,
           0,
           true,

@@ -500,7 +500,7 @@ describe('an address that cannot be reached', () => {
       message: '',
       code: 'service_unavailable',
       blame: 'partner',
-      errorCode: 'ENOTFOUND',
+      why: 'ENOTFOUND',
     } as const;
     expect(tenant && failedRequest(tenant, failed)).toMatchObject({ options: [option] });
   });

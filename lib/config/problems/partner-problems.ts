@@ -26,7 +26,7 @@ interface FailedRequest extends SentRequest {
   code: string;
   blame: Blame;
   /** Where no connection was made: `ENOTFOUND`. */
-  errorCode?: string | undefined;
+  why?: string | undefined;
   status?: number | undefined;
   /** The reply is larger than `http.maxResponseBytes`. */
   isTooLarge?: boolean | undefined;
@@ -82,11 +82,11 @@ export function addressOption(tenant: Tenant, operation: string): string {
  * has had enough of our requests. Then no option is wrong, as far as can be seen.
  */
 export function failedRequest(tenant: Tenant, failed: FailedRequest): Problem {
-  const { operation, url, code, message, blame, errorCode, status } = failed;
+  const { operation, url, code, message, blame, why, status } = failed;
   const option = addressOption(tenant, operation);
-  if (errorCode !== undefined) {
+  if (why !== undefined) {
     const options = optionsToLookAt(blame, option);
-    const shown = `no connection to ${shownUrl(url)}: ${errorCode}`;
+    const shown = `no connection to ${shownUrl(url)}: ${why}`;
     return { cause: `${options.join()} unreached`, options, message: shown };
   }
   if (code !== 'malformed_response') {

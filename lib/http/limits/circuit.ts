@@ -60,7 +60,7 @@ export class Circuit {
   #opensAfter(outcome: Outcome): boolean {
     const { noReply, sentAt } = outcome.kind === 'failed' ? outcome : {};
     // A code that an attacker made up may cause late replies and resets.
-    const isUnanswered = noReply === 'unreached' || (noReply === 'silent' && this.operation !== 'code');
+    const isUnanswered = noReply === 'unreached' || (noReply === 'unanswered' && this.operation !== 'code');
     if (!isUnanswered || sentAt === undefined || sentAt < this.#countsFrom) {
       return false;
     }

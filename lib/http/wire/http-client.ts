@@ -168,7 +168,7 @@ export class HttpClient {
     if (status >= 400) {
       sent.refusal = reply;
       // The body of a refusal says no more than why.
-      attempt.limit(Math.min(1_000, call.remaining() / 2, attempt.remaining()));
+      attempt.setTimeLeft(Math.min(1_000, call.remaining() / 2, attempt.remaining()));
     }
     try {
       const data = await readBody(body, replyLimit, Number(headers['content-length']));
@@ -208,7 +208,7 @@ function malformed(problem: string, status: number, sentAt: number): Failed {
  * @param sent `undefined` where it was over before
  */
 function ended({ status, sentAt }: Partial<SentRequest> = {}, isSilent = false): Failed {
-  const noReply = isSilent ? 'silent' : undefined;
+  const noReply = isSilent ? 'unanswered' : undefined;
   return failed('the call is over', { blame: 'unknown', status, sentAt, noReply });
 }
 
@@ -217,7 +217,7 @@ function late({ attempt, status, sentAt }: SentRequest): Failed {
   const facts = { repeat: 'later', cause: 'timeout', status, sentAt } as const;
   return attempt.isHeldUp
     ? failed('no reply was read in time: this process was blocked', { ...facts, blame: 'us' })
-    : failed('the service did not answer in time', { ...facts, blame: 'partner', noReply: 'silent' });
+    : failed('the service did not answer in time', { ...facts, blame: 'partner', noReply: 'unanswered' });
 }
 
 /** Origin of an absolute URL. */

@@ -45,7 +45,11 @@ export class NetworkErrors {
     return this.#ours.run(true, send);
   }
 
-  /** @param error with which undici ended the request */
+  /**
+   * The first that is so: the reply was cut; a connection was reset; it had no HTTP; a limit of this machine; else there was no connection.
+   *
+   * @param error with which undici ended the request
+   */
   failure(error: unknown, { status, sentAt }: Pick<Failed, 'status' | 'sentAt'>, route: Route): Failed {
     const network = { cause: 'network', repeat: 'later', status, sentAt } as const;
     if (status !== undefined) {
@@ -56,18 +60,18 @@ export class NetworkErrors {
     const unreached = isRecord(error) ? this.#unreached.get(error) : undefined;
     const isConnected = unreached === undefined;
     if (isConnected && RESET.has(code)) {
-      const reset = { ...network, noReply: 'silent', repeat: 'at once' } as const;
+      const reset = { ...network, noReply: 'unanswered', repeat: 'at once' } as const;
       // A proxy without TLS behind it: it or the service.
       return route.dispatcher !== undefined && route.origin.startsWith('http:')
-        ? failed(message, { ...reset, blame: 'either', errorCode: code })
+        ? failed(message, { ...reset, blame: 'either', why: code })
         : failed(message, { ...reset, blame: 'partner' });
     }
     if (isConnected && (NO_HTTP.has(code) || code.startsWith('HPE_'))) {
-      return failed(message, { ...network, noReply: 'silent', blame: 'partner' });
+      return failed(message, { ...network, noReply: 'unanswered', blame: 'partner' });
     }
     if (LOCAL.test(code)) {
       const limit = `${code}, a limit of this process or machine: open files (ulimit -n), ports, memory or a firewall`;
-      return failed(message, { ...network, blame: 'us', errorCode: limit });
+      return failed(message, { ...network, blame: 'us', why: limit });
     }
     return failed(message, {
       ...network,
@@ -95,18 +99,18 @@ function whyUnreached(
   code: string,
   { origin, dispatcher }: Route,
   unreached: string | undefined,
-): Pick<Failed, 'blame' | 'errorCode'> {
+): Pick<Failed, 'blame' | 'why'> {
   if (dispatcher === undefined) {
-    return { blame: 'partner', errorCode: code };
+    return { blame: 'partner', why: code };
   }
   // undici has the status in the message only.
   const [, status] = /^Proxy .*\((\d{3})\)/.exec(String(Object(error).message)) ?? [];
   if (status !== undefined) {
-    return { blame: 'dispatcher', errorCode: `the proxy answered ${status}` };
+    return { blame: 'dispatcher', why: `the proxy answered ${status}` };
   }
   return unreached === undefined || unreached === new URL(origin).host
-    ? { blame: 'either', errorCode: code }
-    : { blame: 'dispatcher', errorCode: `${code} at ${unreached}` };
+    ? { blame: 'either', why: code }
+    : { blame: 'dispatcher', why: `${code} at ${unreached}` };
 }
 
 /** Without a file descriptor, look-ups of names end as those of unknown names, or with EINVAL (measured, glibc). */
