@@ -3,20 +3,27 @@ import fastifySecureSession from '@fastify/secure-session';
 import {
   Controller,
   Get,
+  Injectable,
   Post,
   Redirect,
   Req,
   UseGuards,
+  type CanActivate,
+  type ExecutionContext,
   type INestApplication,
   type Type,
 } from '@nestjs/common';
+import { APP_GUARD } from '@nestjs/core';
 import type { NestFastifyApplication } from '@nestjs/platform-fastify';
 import cookieSession from 'cookie-session';
 import {
+  CurrentExhibitors,
   CurrentIdentity,
   ExhibitorCallbackGuard,
+  ExhibitorGuard,
   ExhibitorIdentityGuard,
   ExhibitorLogoutGuard,
+  type Exhibitor,
   type ExhibitorIdentity,
   type HttpContext,
   type SharedStore,
@@ -207,6 +214,114 @@ describe.each(['express', 'fastify'] as const)("session: 'host' on %s", (kind) =
     }
     user = identity({ loggedInAt: 1, returnTo: '/', sid: 'session-1' });
     expect((await get('/me'))[0]).toBe(200);
+  });
+});
+
+/** A guard of a host, on a route below a global {@link ExhibitorGuard}, that changes whom that guard has found. */
+@Injectable()
+abstract class ChangingGuard extends ExhibitorIdentityGuard {
+  protected abstract changed(identity: ExhibitorIdentity): ExhibitorIdentity;
+
+  protected override async getIdentity(
+    http: HttpContext,
+    tenant?: string,
+  ): Promise<ExhibitorIdentity | undefined> {
+    const identity = await super.getIdentity(http, tenant);
+    return identity && this.changed(identity);
+  }
+}
+
+class ActingForGuard extends ChangingGuard {
+  protected override changed(identity: ExhibitorIdentity): ExhibitorIdentity {
+    return { ...identity, id: '', subject: 'olga.one', email: 'olga.one@example.com' };
+  }
+}
+
+class ClaimsGuard extends ChangingGuard {
+  protected override changed(identity: ExhibitorIdentity): ExhibitorIdentity {
+    return { ...identity, claims: { ...identity.claims, desk: 'north' } };
+  }
+}
+
+/** `request.user` of the global guard. */
+const earlierUsers: ExhibitorIdentity[] = [];
+
+class NotingGuard implements CanActivate {
+  canActivate(context: ExecutionContext): boolean {
+    return earlierUsers.push(context.switchToHttp().getRequest<{ user: ExhibitorIdentity }>().user) > 0;
+  }
+}
+
+class FreezingGuard implements CanActivate {
+  canActivate(context: ExecutionContext): boolean {
+    const { user } = context.switchToHttp().getRequest<{ user: object }>();
+    return Object.isFrozen(Object.freeze(user));
+  }
+}
+
+@Controller('changed/:eventId')
+class ChangingController {
+  @Get('person')
+  @UseGuards(ActingForGuard)
+  person(@CurrentIdentity() { subject }: ExhibitorIdentity, @CurrentExhibitors() exhibitors: Exhibitor[]) {
+    return { subject, ids: exhibitors.map(({ id }) => id) };
+  }
+
+  @Get('person-again')
+  @UseGuards(ActingForGuard, ExhibitorGuard)
+  personAgain(
+    @CurrentIdentity() identity: ExhibitorIdentity,
+    @CurrentExhibitors() exhibitors: Exhibitor[],
+  ): object {
+    return this.person(identity, exhibitors);
+  }
+
+  @Get('claims')
+  @UseGuards(NotingGuard, ClaimsGuard)
+  claims(@CurrentIdentity() { claims }: ExhibitorIdentity, @Req() { user }: { user: ExhibitorIdentity }) {
+    return { claims, ofUser: user.claims };
+  }
+
+  @Get('frozen')
+  @UseGuards(FreezingGuard, ExhibitorIdentityGuard, ExhibitorGuard)
+  frozen(@CurrentIdentity() { subject }: ExhibitorIdentity, @CurrentExhibitors() exhibitors: Exhibitor[]) {
+    return { subject, ids: exhibitors.map(({ id }) => id) };
+  }
+}
+
+describe.each(['express', 'fastify'] as const)("guards of a route with session 'host' on %s", (kind) => {
+  let user: object;
+  const host = useHost(() =>
+    startHost({
+      kind,
+      controllers: [ChangingController],
+      providers: [{ provide: APP_GUARD, useClass: ExhibitorGuard }],
+      configure: (app) => setUser(app, kind, () => user),
+      options: (redirectUri) => {
+        const tenant = sandbox.tenantOptions('acme', { redirectUri });
+        user = { ...hostUser(tenant), claims: { name: 'Sam' } };
+        return { tenant, session: 'host', secrets: [COOKIE_SECRET] };
+      },
+    }),
+  );
+  const get = async (path: string) =>
+    answerOf(await new Visitor().visit(`${host.url}/changed/world-2026/${path}`));
+
+  it('that change the person: the exhibitors of the one before are not those of this one', async () => {
+    // `@CurrentExhibitors()` has none of olga.one: no ExhibitorGuard has run for this user.
+    expect((await get('person'))[0]).toBe(500);
+    const ids = idsOf(sandbox, 'world-2026', 'olga.one');
+    expect(await get('person-again')).toEqual([200, { subject: 'olga.one', ids }]);
+  });
+
+  it('that change the claims alone: the user of the guard before stays as it was', async () => {
+    const claims = { name: 'Sam', desk: 'north' };
+    expect(await get('claims')).toEqual([200, { claims, ofUser: claims }]);
+    expect(earlierUsers.at(-1)?.claims).toEqual({ name: 'Sam' });
+  });
+
+  it('read a user again that the host has frozen', async () => {
+    expect(await get('frozen')).toEqual([200, { subject: 'sam.several', ids: idsOf(sandbox) }]);
   });
 });
 
