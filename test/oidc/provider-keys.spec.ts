@@ -78,6 +78,27 @@ const renamed = (key: SigningKey, kid: string | undefined): SigningKey => ({ ...
 const withoutKid = (key: SigningKey): SigningKey => renamed(key, undefined);
 const forged = (index: number | string): SigningKey => ({ ...attacker, kid: `forged-${index}` });
 
+/** A host whose connections fail while its process has no file left. */
+const withFilesWhile = (hasFiles: () => boolean): TenantOptions['http'] => ({
+  dispatcher: ({ Agent: HostAgent, buildConnector }) => {
+    const connect = buildConnector({});
+    return new HostAgent({
+      connect: (options, callback) =>
+        hasFiles()
+          ? connect(options, callback)
+          : callback(Object.assign(new Error('connect'), { code: 'EMFILE' }), null),
+    });
+  },
+});
+
+/** Blocks the event loop for so many ms. */
+function block(ms: number): void {
+  const until = performance.now() + ms;
+  while (performance.now() < until) {
+    // The time passes.
+  }
+}
+
 describe('the keys of a URL', () => {
   it('are fetched at first use, once for concurrent callers, and not again for ten minutes', async () => {
     await boot();
@@ -486,22 +507,45 @@ describe('the keys of several tenants', () => {
 
   it('are fetched anew at once where this process had no file left', async () => {
     let hasFiles = false;
-    const http: TenantOptions['http'] = {
-      dispatcher: ({ Agent: HostAgent, buildConnector }) => {
-        const connect = buildConnector({});
-        return new HostAgent({
-          connect: (options, callback) =>
-            hasFiles
-              ? connect(options, callback)
-              : callback(Object.assign(new Error('connect'), { code: 'EMFILE' }), null),
-        });
-      },
-    };
-    await boot({ acme: tenantOf({}, { http }) });
+    await boot({ acme: tenantOf({}, { http: withFilesWhile(() => hasFiles) }) });
     await expect(validate()).rejects.toMatchObject({ code: 'service_unavailable' });
     hasFiles = true;
     await validate();
     expect(fetches()).toBe(1);
+  });
+
+  it('are not fetched anew where the provider has failed, and then this process had no file left', async () => {
+    let hasFiles = true;
+    provider.script = {
+      keys: (reply) => {
+        hasFiles = false;
+        return { ...reply, status: 503, headers: { connection: 'close' } };
+      },
+    };
+    await boot({ acme: tenantOf({}, { http: withFilesWhile(() => hasFiles) }) }, { http: { attempts: 2 } });
+    await expect(validate()).rejects.toMatchObject({ code: 'service_unavailable', attempts: 2 });
+    hasFiles = true;
+    provider.script = {};
+    await expect(validate()).rejects.toMatchObject({ code: 'service_unavailable', attempts: 0 });
+    pass(30 * SECOND);
+    await validate();
+    expect(fetches()).toBe(2);
+  });
+
+  it('are not fetched anew where the provider was silent, and then this process was blocked', async () => {
+    provider.script = {
+      keys: (reply) => {
+        if (fetches() === 2) {
+          setTimeout(() => block(400), 300);
+        }
+        return { ...reply, fault: 'silence' };
+      },
+    };
+    await boot(undefined, { http: { attempts: 2, attemptTimeout: 400 } });
+    await expect(validate()).rejects.toMatchObject({ code: 'service_unavailable', attempts: 2 });
+    provider.script = {};
+    await expect(validate()).rejects.toMatchObject({ code: 'service_unavailable', attempts: 0 });
+    expect(fetches()).toBe(2);
   });
 
   it('are fetched anew after a deadline, however many wait for a fetch that code of the host never ends', async () => {

@@ -3,6 +3,7 @@ import { inspect } from 'node:util';
 import { describe, expect, it } from '@jest/globals';
 import * as fc from 'fast-check';
 import { decodeJwt } from 'jose';
+import type { HttpOptions } from '../../lib/index.js';
 import { earlyWindow, lifetimeOf } from '../../lib/tokens/token-lifetime.js';
 import { granted, heldBack, refused, slowly, startBench, type Answer } from './token-bench.js';
 import { sendJson } from '../support/server.js';
@@ -310,6 +311,34 @@ describe('a refusal', () => {
     expect([bench.outcomes, bench.posts.length]).toEqual([['failed', 'failed'], 1]);
     bench.clock.ahead = seconds * SECOND + 100;
     expect(await bench.text()).toBe('token-2');
+  });
+
+  it.each<[what: string, fails: boolean, attempts: number]>([
+    ['of the endpoint, then of this process, is repeated: the endpoint has failed', true, 0],
+    ['of this process alone is not repeated', false, 2],
+  ])('%s', async (_what, fails, attempts) => {
+    let hasFiles = fails;
+    const dispatcher: HttpOptions['dispatcher'] = ({ Agent, buildConnector }) => {
+      const connect = buildConnector({});
+      return new Agent({
+        connect: (options, callback) =>
+          hasFiles
+            ? connect(options, callback)
+            : callback(Object.assign(new Error('connect'), { code: 'EMFILE' }), null),
+      });
+    };
+    const answer: Answer = (_form, _count, response) => {
+      hasFiles = false;
+      return void response.writeHead(503, { connection: 'close' }).end();
+    };
+    const bench = await startBench(answer, { tenants: { acme: { http: { dispatcher, attempts: 2 } } } });
+    for (const sent of [2, attempts]) {
+      await expect(bench.text()).rejects.toMatchObject({ code: 'token_unavailable', attempts: sent });
+    }
+    bench.answer = granted();
+    hasFiles = true;
+    bench.clock.ahead = SECOND;
+    expect(await bench.text()).toBe(fails ? 'token-2' : 'token-1');
   });
 
   it('is of the secret that was refused: another one is tried at once', async () => {
