@@ -2,7 +2,13 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { randomUUID } from 'node:crypto';
 import { afterEach, beforeAll, describe, expect, it, jest } from '@jest/globals';
 import { Logger } from '@nestjs/common';
-import { ExhibitorLogins, TokenValidator, type LoginsToEnd, type TenantOptions } from '../../lib/index.js';
+import {
+  ExhibitorLogins,
+  TokenValidator,
+  type HttpOptions,
+  type LoginsToEnd,
+  type TenantOptions,
+} from '../../lib/index.js';
 import { MemoryStore } from '../store/memory-store.js';
 import { clockOf } from '../support/clock.js';
 import type { Host, HostKind } from '../support/host.js';
@@ -447,6 +453,44 @@ describe('tenants of one issuer and client', () => {
       }
     },
   );
+
+  it('and keys, of which one cannot connect: a token that the other one accepts ends the logins of both, in any order', async () => {
+    const keys = `${provider.url}/connect/jwks`;
+    for (const order of [
+      ['acme', 'broken'],
+      ['broken', 'acme'],
+    ]) {
+      let isBroken = false;
+      const dispatcher: HttpOptions['dispatcher'] = ({ Agent, buildConnector }) => {
+        const connect = buildConnector({});
+        return new Agent({
+          connect: (options, callback) =>
+            isBroken
+              ? callback(Object.assign(new Error('connect'), { code: 'ECONNREFUSED' }), null)
+              : connect(options, callback),
+          keepAliveTimeout: 1,
+        });
+      };
+      const optionsOf = (callback: string, key: string): TenantOptions => ({
+        ...provider.tenantOptions(callback, { keys }),
+        ...(key === 'broken' && { http: { dispatcher } }),
+      });
+      const host = await start({ http: { attempts: 1 } }, (callback) => ({
+        tenants: Object.fromEntries(order.map((key) => [key, optionsOf(callback, key)])),
+      }));
+      const visitors = [
+        await loggedIn(host, {}, {}, '?tenant=acme'),
+        await loggedIn(host, {}, {}, '?tenant=broken'),
+      ];
+      // Those that were read for the logins are old then.
+      clockOf(host.app).skip(86_400_000, ['now']);
+      isBroken = true;
+      await logOutBy(host, { key: KEYS.attacker }, 400);
+      expect(await areLoggedIn(host, ...visitors)).toEqual([true, true]);
+      await logOutBy(host);
+      expect(await areLoggedIn(host, ...visitors)).toEqual([false, false]);
+    }
+  });
 
   it('whose keys were changed in the options: the logins of before end, too', async () => {
     const shared = { store: new MemoryStore(), logoutCheck: { ttl: 0 } };

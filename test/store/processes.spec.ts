@@ -1,6 +1,11 @@
 import { createHash } from 'node:crypto';
 import { afterAll, afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import type { ExhibitorModuleOptions, SharedStore, TenantOptions } from '../../lib/index.js';
+import {
+  ExhibitorLogins,
+  type ExhibitorModuleOptions,
+  type SharedStore,
+  type TenantOptions,
+} from '../../lib/index.js';
 import { Sealer } from '../../lib/store/sealer.service.js';
 import { clockOf } from '../support/clock.js';
 import { COOKIE_SECRET, startHost, type Host, type HostKind } from '../support/host.js';
@@ -107,6 +112,40 @@ describe('processes of a host with one store, on express and on fastify', () => 
     // Not every request waits: a store that failed rests, but for the logout.
     expect(store.calls).toBeLessThanOrEqual(3);
     expect(warnings).toContainEqual(expect.stringContaining('the shared store does not answer'));
+  });
+});
+
+describe('processes whose client of the store parses values that are JSON', () => {
+  const parsing: SharedStore = {
+    get: async (key) => {
+      const text = await store.get(key);
+      // A flag and a time are JSON, what is sealed is not.
+      return /^\d+$/.test(text ?? '') ? JSON.parse(text ?? '') : text;
+    },
+    set: (...given) => store.set(...given),
+    delete: (key) => store.delete(key),
+  };
+  const startParsing = (callback?: string): Promise<Host> =>
+    start((own) => ({ tenant: provider.tenantOptions(callback ?? own), store: parsing }));
+  const first = useHost(() => startParsing());
+  const second = useHost(() => startParsing(first.callback));
+
+  it('finish a login once', async () => {
+    const visitor = new Visitor();
+    const arrival = await toProvider(visitor, first);
+    const copy = copyOf(visitor, first);
+    expect((await toHost(visitor, arrival)).status).toBe(303);
+    const callback = arrival.callback.replace(first.url, second.url);
+    expectRefusal(await toHost(copy, { ...arrival, callback }), 'state');
+  });
+
+  it('share the end of a login, and of all logins of a user', async () => {
+    const [visitor, stays] = [await loggedIn(first), await loggedIn(first)];
+    const copy = copyOf(visitor, first);
+    expect((await logOut(visitor, first)).status).toBe(303);
+    expect([await isLoggedIn(copy, second), await isLoggedIn(stays, second)]).toEqual([false, true]);
+    await first.app.get(ExhibitorLogins).end({ tenant: 'default', subject: 'pat' });
+    expect(await isLoggedIn(stays, second)).toBe(false);
   });
 });
 
