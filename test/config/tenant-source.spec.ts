@@ -18,7 +18,7 @@ import { stall } from '../support/faults.js';
 import { useClosing, useSandbox } from '../support/lifetimes.js';
 import { loggedLines } from '../support/logged-lines.js';
 import type { OtherOptions } from '../support/module-options.js';
-import { pause } from '../support/wait.js';
+import { eventually, pause } from '../support/wait.js';
 
 type Find = (key: string) => TenantOptions | undefined | null | Promise<TenantOptions | undefined>;
 
@@ -473,6 +473,24 @@ describe('while the source fails', () => {
     await get();
     expect(asked).toHaveLength(2);
     skip(1_000);
+    await get();
+    expect(asked).toHaveLength(3);
+  });
+
+  it('the source is asked again 5 s after a read has failed, not after a caller with less time has left', async () => {
+    const { source, asked, get, list, skip } = await boot(fromDatabase, { http: { deadline: 2_000 } });
+    await get();
+    source.find = isSilent;
+    skip();
+    // Leaves after 100 ms; the read fails after 1 s.
+    await list('acme', 200).catch(() => undefined);
+    skip(4_500);
+    await eventually(() => logged.warnings.length > 0);
+    skip(4_500);
+    await get();
+    expect(asked).toHaveLength(2);
+    source.find = fromDatabase;
+    skip(500);
     await get();
     expect(asked).toHaveLength(3);
   });
