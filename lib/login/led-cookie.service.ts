@@ -47,7 +47,10 @@ export class LedCookie {
 
   #missing(http: HttpContext): string {
     if (!this.#keepsCookie) {
-      return 'request.user is no identity that this guard accepts: the session of the host must keep all of its members';
+      return (
+        'has no request.user that this guard accepts: the cookie of its session is not sent (secure, on http), the session keeps not all ' +
+        'members of the identity, or the login has expired or ended'
+      );
     }
     return this.#cookies.received(http, 'identity').length === 0
       ? 'sends no identity cookie: it refuses the cookie, or another host name than that of login.redirectUri set it'
