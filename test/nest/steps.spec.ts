@@ -494,7 +494,7 @@ interface Examples {
   FairGuard: Type<CanActivate>;
   PortalLoginGuard: Type<CanActivate>;
   UserRowGuard: Type<CanActivate>;
-  Users: Type<{ rows: Map<string, { email: string }> }>;
+  Users: Type<{ rows: Map<string, ExhibitorIdentity> }>;
 }
 
 describe('the subclasses of docs/guards.md', () => {
@@ -547,10 +547,11 @@ describe('the subclasses of docs/guards.md', () => {
 
     sandbox.signInAs('nora.none');
     await visitor.follow(`${url}/portals/globex/login`, landed);
-    const rows = [...app.get(examples.Users).rows].map(([key, { email }]) => [key, email]);
-    expect(rows).toEqual([
-      [expect.stringContaining('olga.one'), 'olga.one@example.com'],
-      [expect.stringContaining('nora.none'), 'nora.none@example.com'],
+    const rows = [...app.get(examples.Users).rows.values()];
+    const issuer = sandbox.url;
+    expect(rows).toMatchObject([
+      { tenant: 'acme', issuer, subject: 'olga.one', email: 'olga.one@example.com' },
+      { tenant: 'globex', issuer, subject: 'nora.none', email: 'nora.none@example.com' },
     ]);
   });
 });
