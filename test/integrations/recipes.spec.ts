@@ -19,7 +19,9 @@ import { firstValueFrom } from 'rxjs';
 import request from 'supertest';
 import * as undici from 'undici';
 import {
+  AllowAnonymous,
   CurrentIdentity,
+  CurrentTenant,
   ExhibitorGuard,
   ExhibitorIdentityGuard,
   ExhibitorsService,
@@ -222,12 +224,16 @@ describe('hosts with a login', () => {
     expect((await visitor.visit(mine)).status).toBe(401);
   });
 
-  it.each<[name: 'byPath' | 'byHostName', ...visits: [host: string, path: string, status: number][]]>([
-    ['byPath', ['any.example.com', '/acme/page', 401], ['any.example.com', '/none/page', 404]],
+  const [acme, globex] = [{ tenant: 'acme' }, { tenant: 'globex' }];
+  const none = { code: 'unknown_tenant' };
+  it.each<[name: 'byPath' | 'byHostName', ...visits: [host: string, path: string, reply: object][]]>([
+    ['byPath', ['any.example.com', '/acme/page', acme], ['any.example.com', '/none/page', none]],
     [
       'byHostName',
-      ['acme.portal.example.com:3000', '/x/page', 401],
-      ['globex.portal.example.com', '/x/page', 404],
+      ['acme.portal.example.com:3000', '/x/page', acme],
+      ['globex.portal.example.com', '/x/page', globex],
+      ['unknown.example.com', '/auth/login', none],
+      ['unknown.example.com', '/x/page', none],
     ],
   ])('find the tenant %s', async (name, ...visits) => {
     const recipe = await loadSnippets<Record<typeof name, (request: ExhibitorRequest) => string | undefined>>(
@@ -238,15 +244,23 @@ describe('hosts with a login', () => {
     @Controller()
     class TenantController {
       @Get(':tenant/page')
+      @AllowAnonymous()
       @UseGuards(ExhibitorIdentityGuard)
-      page(): void {}
+      page(@CurrentTenant() tenant: string): object {
+        return { tenant };
+      }
     }
     const { url } = await start({
       controllers: [TenantController],
-      options: tenantsOptions(sandbox, ['acme'], { resolveTenant: recipe[name] }),
+      options: tenantsOptions(sandbox, ['acme', 'globex'], { routes: 'auth', resolveTenant: recipe[name] }),
     });
-    for (const [host, path, status] of visits) {
-      await request(url).get(path).set('Host', host).expect(status);
+    for (const [host, path, reply] of visits) {
+      const { status, body } = await request(url).get(path).set('Host', host);
+      expect([path, status, body]).toEqual([
+        path,
+        reply === none ? 404 : 200,
+        expect.objectContaining(reply),
+      ]);
     }
   });
 });
