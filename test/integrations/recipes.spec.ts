@@ -140,13 +140,16 @@ describe.each(['express', 'fastify'] as const)('a host of the recipes on %s', (k
 });
 
 describe('hosts with a login', () => {
-  it('keep the identity in an express-session', async () => {
-    const { useSessions } = await loadSnippets<{ useSessions(app: INestApplication, secret: string): void }>(
-      'recipes.md',
-      'sessions',
-    );
+  it.each([
+    ['express', 'sessions'],
+    ['fastify', 'fastify sessions'],
+  ] as const)('keep the identity in a session of Passport on %s', async (kind, name) => {
+    const { useSessions } = await loadSnippets<{
+      useSessions(app: INestApplication, secret: string, secure: boolean): unknown;
+    }>('recipes.md', name);
     const host = await start({
-      configure: (app) => useSessions(app, COOKIE_SECRET),
+      kind,
+      configure: (app) => useSessions(app, COOKIE_SECRET, false),
       options: acmeOptions(sandbox, { session: 'host' }),
     });
     const visitor = await signIn(sandbox, host);
