@@ -48,8 +48,8 @@ export class LedCookie {
   #missing(http: HttpContext): string {
     if (!this.#keepsCookie) {
       return (
-        'has no request.user that this guard accepts: the cookie of its session is not sent (secure, on http), the session keeps not all ' +
-        'members of the identity, or the login has expired or ended'
+        'has no request.user that this guard accepts: the session of the host must keep all of its members, and the browser send its ' +
+        'cookie, which is not sent over http where it is secure; or the login has expired or ended'
       );
     }
     return this.#cookies.received(http, 'identity').length === 0
