@@ -3,7 +3,12 @@ import { Module, type DynamicModule } from '@nestjs/common';
 import { ModuleRef } from '@nestjs/core';
 import { MODULE_OPTIONS_TOKEN } from '../../exhibitor.module.js';
 import { CHECKED_OPTIONS } from '../../config/check-options.js';
-import { ExhibitorModule, type Exhibitor, type ExhibitorModuleOptions } from '../../index.js';
+import {
+  ExhibitorModule,
+  type Exhibitor,
+  type ExhibitorModuleOptions,
+  type TenantOptions,
+} from '../../index.js';
 import { refuseProduction } from '../sandbox/server/sandbox-server.js';
 import {
   ExhibitorTestingBackend,
@@ -67,7 +72,8 @@ export class ExhibitorTestingModule {
 
   /**
    * The same for an application that imports `ExhibitorModule` itself. Of its options `resolveTenant`, `resolveEvent`,
-   * `resolveExhibitor`, `lookupCache`, `session` and `exhibitorLabel` are read, where `world` does not have them; nothing else. It may lack what its
+   * `resolveExhibitor`, `lookupCache`, `session` and `exhibitorLabel` are read, where `world` does not have them, and the keys of
+   * `tenants`; nothing else. With several of them or a source, a call that names none is `tenant_required`. It may lack what its
    * factory needs, such as secrets: then none is read, and the log warns of it.
    *
    * @param builder of `Test.createTestingModule({ imports: [AppModule] })`
@@ -109,37 +115,28 @@ function refuseProductionOf(allowInProduction: boolean | undefined): void {
   }
 }
 
-/** Options of a module in which every key is a tenant. */
+/** Options of a module in which every key is a tenant, unless the application has several fixed ones. */
 function testingOptions(
   backend: ExhibitorTestingBackend,
   application?: Partial<ExhibitorModuleOptions>,
 ): ExhibitorModuleOptions {
   const { resolveTenant, lookupCache = false, ...kept } = backend.optionsOver(application ?? {});
+  const given = application?.tenants ?? {};
+  const hasSource = typeof given.find === 'function';
+  const keys = hasSource ? [] : Object.keys(given);
+  backend.hasSeveralTenants = hasSource || keys.length > 1;
+  const namedTenant: typeof resolveTenant = async (request, context) =>
+    backend.tenantOf(
+      resolveTenant === undefined ? request.params?.['tenant'] : await resolveTenant(request, context),
+    );
   return {
     ...kept,
     tenants: {
-      find: (key) => ({
-        tenantId: `tenant-${encodeURIComponent(key)}`,
-        baseUrl: 'https://service.test',
-        authUrl: TESTING_ISSUER,
-        clientId: TESTING_CLIENT,
-        clientSecret: 'nothing is sent',
-        login: {
-          clientId: TESTING_CLIENT,
-          redirectUri: TESTING_CALLBACK,
-          issuer: TESTING_ISSUER,
-          keys: `${TESTING_ISSUER}/keys`,
-          requireIss: false,
-          audience: { idToken: TESTING_CLIENT, accessToken: TESTING_CLIENT },
-          authorizedParties: [TESTING_CLIENT],
-        },
-      }),
+      find: (key) => (keys.length > 1 && !keys.includes(key) ? undefined : testingTenant(key)),
     },
     allowedOrigins: () => true,
-    resolveTenant: async (request, context) =>
-      backend.tenantOf(
-        resolveTenant === undefined ? request.params?.['tenant'] : await resolveTenant(request, context),
-      ),
+    // With several, a request that names none has the tenant of its login, and a login needs one, as in production.
+    resolveTenant: backend.hasSeveralTenants ? resolveTenant : namedTenant,
     secrets: [randomBytes(32).toString('base64url')],
     // A lookup that fails by `failNext` is seen at once, unless the test is about the cache.
     lookupCache,
@@ -149,5 +146,24 @@ function testingOptions(
     logoutCheck: { provider: true },
     exhibitorLabel: application?.exhibitorLabel,
     exhibitorId: (exhibitor) => backend.idOf(exhibitor) ?? '',
+  };
+}
+
+function testingTenant(key: string): TenantOptions {
+  return {
+    tenantId: `tenant-${encodeURIComponent(key)}`,
+    baseUrl: 'https://service.test',
+    authUrl: TESTING_ISSUER,
+    clientId: TESTING_CLIENT,
+    clientSecret: 'nothing is sent',
+    login: {
+      clientId: TESTING_CLIENT,
+      redirectUri: TESTING_CALLBACK,
+      issuer: TESTING_ISSUER,
+      keys: `${TESTING_ISSUER}/keys`,
+      requireIss: false,
+      audience: { idToken: TESTING_CLIENT, accessToken: TESTING_CLIENT },
+      authorizedParties: [TESTING_CLIENT],
+    },
   };
 }

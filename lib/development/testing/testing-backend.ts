@@ -18,6 +18,7 @@ type KeptOptions = Pick<
 export interface ExhibitorTestingCall {
   /** A `lookup` is also one of `ExhibitorGuard`. Calls that a cache answers are here too. */
   readonly method: ExhibitorTestingMethod;
+  /** Empty where a call names none of several: `tenant_required`. */
   readonly tenant: string;
   readonly eventId?: string;
   readonly contactEmail?: string;
@@ -29,7 +30,8 @@ export interface ExhibitorTestingWorld<T = Exhibitor> extends KeptOptions {
   allowInProduction?: boolean;
   /**
    * Key of the tenant of every call and request that names none. Default `default`. A request names its tenant by `resolveTenant`
-   * (without one by the route parameter `tenant`), or by its identity. Every key is a tenant.
+   * (without one by the route parameter `tenant`), or by its identity. Every key is a tenant. Otherwise in `override` of an application
+   * with several: this is the tenant of the login only, calls must name theirs, and unknown keys of fixed tenants are `unknown_tenant`.
    */
   tenant?: string;
   /** The event of the login, of a user without an `eventId` of its own: it counts where that of a login does in production. */
@@ -87,6 +89,8 @@ export class ExhibitorTestingBackend<T = Exhibitor> {
   readonly selections = new Map<string, string>();
   /** Called when exhibitors or contacts change. @internal */
   readonly onChange: (() => void)[] = [];
+  /** Whether the application has several tenants, so that a call must name its own. @internal */
+  hasSeveralTenants = false;
 
   /** @throws Error as {@link setContact} */
   constructor(world: ExhibitorTestingWorld<T> = {}) {
@@ -163,9 +167,9 @@ export class ExhibitorTestingBackend<T = Exhibitor> {
     this.#failures.push({ method: OBSERVABLES[method] ?? method, code, details });
   }
 
-  /** @internal */
-  get tenant(): string {
-    return this.#world.tenant ?? 'default';
+  /** Of a call that names none. @internal */
+  get tenant(): string | undefined {
+    return this.hasSeveralTenants ? undefined : (this.#world.tenant ?? 'default');
   }
 
   /** Records a call. Throws its failure, where one is due; that of a lookup is thrown by its request. @internal */
@@ -196,8 +200,13 @@ export class ExhibitorTestingBackend<T = Exhibitor> {
   }
 
   /** Key of the tenant of a request that names `tenant`, or none. @internal */
-  tenantOf(tenant: string | undefined): string {
-    return tenant ?? this.#identity?.tenant ?? this.tenant;
+  tenantOf(tenant: string | undefined): string | undefined {
+    return tenant ?? this.#identity?.tenant ?? this.#world.tenant ?? this.tenant;
+  }
+
+  /** @internal */
+  get hasUser(): boolean {
+    return this.#identity !== undefined;
   }
 
   /** Options of the module, of this test or else of the application. @internal */
@@ -232,9 +241,7 @@ export class ExhibitorTestingBackend<T = Exhibitor> {
   }
 
   #forgetLookups(): void {
-    for (const changed of this.onChange) {
-      changed();
-    }
+    this.onChange.forEach((changed) => changed());
   }
 
   #find(eventId: string, id: string): T[] {

@@ -72,10 +72,10 @@ function transportTo(backend: ExhibitorTestingBackend): Type<Transport> {
   };
 }
 
-/** The tenant of a call that names none is that of the test. */
+/** The tenant of a call that names none is that of the test, unless the application has several. */
 function tenantsOf(backend: ExhibitorTestingBackend): Type<TenantRegistry> {
   return class extends TenantRegistry {
-    override get onlyKey(): string {
+    override get onlyKey(): string | undefined {
       return backend.tenant;
     }
   };
@@ -98,7 +98,10 @@ function readerOf(backend: ExhibitorTestingBackend, module: ModuleRef): Type<Ide
   const mode = hasBrowser(session) ? 'cookie' : 'bearer';
   return class extends IdentityReader {
     override async read(...[, tenantKey]: Parameters<IdentityReader['read']>) {
-      const tenant = await module.get(TenantRegistry).get(backend.tenantOf(tenantKey));
+      if (!backend.hasUser) {
+        return undefined;
+      }
+      const tenant = await module.get(TenantRegistry).resolve(backend.tenantOf(tenantKey));
       const identity = backend.identityAt(tenant);
       if (identity === undefined || identity.expiresAt <= module.get(Clock).epochMs()) {
         return undefined;

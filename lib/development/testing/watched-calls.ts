@@ -21,7 +21,7 @@ function watchCalls<T>(
     eventId: string,
     contactEmail?: string,
   ) => {
-    const tenant = options?.tenant ?? boundTo ?? backend.tenant;
+    const tenant = options?.tenant ?? boundTo ?? backend.tenant ?? '';
     backend.call({ method, tenant, eventId, ...(contactEmail !== undefined && { contactEmail }) });
   };
   const observed =
@@ -78,7 +78,7 @@ export function watchedExhibitors(backend: ExhibitorTestingBackend): Type<Exhibi
 export function watchedTokens(backend: ExhibitorTestingBackend): Type<TokenService> {
   return class extends TokenService {
     override async getToken(options?: GetTokenOptions) {
-      backend.call({ method: 'token', tenant: options?.tenant ?? backend.tenant });
+      backend.call({ method: 'token', tenant: options?.tenant ?? backend.tenant ?? '' });
       return super.getToken(options);
     }
   };

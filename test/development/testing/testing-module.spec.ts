@@ -578,6 +578,88 @@ describe('ExhibitorTestingModule.override', () => {
     );
     expect(await get('/me')).toMatchObject({ status: 200, body: { identity: { email: 'ann@example.com' } } });
   });
+
+  describe('of an application with several tenants', () => {
+    const started = async (options: ExhibitorModuleOptions, world: object = {}) => {
+      const controllers = [BoothController, MineController];
+      @Module({ imports: [ExhibitorModule.forRoot({ isGlobal: true, ...options })], controllers })
+      class TenantsModule {}
+      const builder = Test.createTestingModule({ imports: [TenantsModule] });
+      module = await ExhibitorTestingModule.override(builder, { ...WORLD, ...world }).compile();
+      const codeOf = async (read: Promise<unknown>) => {
+        const error: unknown = await read.then(() => undefined, Object);
+        return isExhibitorError(error) ? error.code : error;
+      };
+      const exhibitors = module.get(ExhibitorsService, { strict: false });
+      const list = (tenant?: string) => codeOf(firstValueFrom(exhibitors.list('fair', { tenant })));
+      const token = (tenant?: string) =>
+        codeOf(module.get(TokenService, { strict: false }).getToken({ tenant }));
+      return { list, token, get: await serve() };
+    };
+    const resolveTenant: ExhibitorModuleOptions['resolveTenant'] = ({ headers }) =>
+      headers['x-tenant']?.toString();
+    const named = (tenant: string) => ({ headers: { 'x-tenant': tenant } });
+    // Only the keys are read: the rest may be what a test cannot have.
+    const tenants: never = { acme: {}, globex: {} } as never;
+
+    it('requires calls to name a known tenant, as in production', async () => {
+      const { list, token } = await started({ tenants, resolveTenant }, { tenant: 'acme' });
+      expect([await list(), await list('nobody'), await list('globex')]).toEqual([
+        'tenant_required',
+        'unknown_tenant',
+        undefined,
+      ]);
+      expect([await token(), await token('nobody'), await token('acme')]).toEqual([
+        'tenant_required',
+        'unknown_tenant',
+        undefined,
+      ]);
+      const { calls } = module.get(ExhibitorTestingBackend);
+      expect(calls.map(({ tenant }) => tenant)).toEqual(['', 'nobody', 'globex', '', 'nobody', 'acme']);
+    });
+
+    it('requires requests to name a known tenant, unless the login has one', async () => {
+      const { get } = await started({ tenants, resolveTenant });
+      const backend = module.get(ExhibitorTestingBackend);
+      const mine = '/events/fair/mine';
+      const required = { status: 500, body: { code: 'tenant_required' } };
+      expect(await get(mine)).toMatchObject(required);
+      expect(await get(mine, named('nobody'))).toMatchObject({
+        status: 404,
+        body: { code: 'unknown_tenant' },
+      });
+      expect(await get(mine, named('globex'))).toMatchObject({ status: 200 });
+      expect(await get('/auth/login', named('acme'))).toMatchObject({ status: 302 });
+      backend.signIn({ ...WORLD.identity, tenant: 'acme' });
+      expect(await get('/me')).toMatchObject({ status: 200, body: { tenant: 'acme' } });
+      expect(await get(mine, named('globex'))).toMatchObject({ status: 401 });
+      // The handler names no tenant; neither does the login.
+      expect(await get('/events/fair')).toMatchObject(required);
+      expect(await get('/auth/login')).toMatchObject(required);
+      backend.signOut();
+      expect(await get(mine)).toMatchObject({ status: 401 });
+    });
+
+    it('has the tenant of the world as that of the login', async () => {
+      const { get, list } = await started({ tenants }, { tenant: 'globex' });
+      expect(await get('/me')).toMatchObject({ status: 200, body: { tenant: 'globex' } });
+      expect(await list()).toBe('tenant_required');
+    });
+
+    it('knows every key with a tenant source, and requires calls to name one', async () => {
+      const { list } = await started({ tenants: { find: () => undefined } });
+      expect([await list(), await list('any')]).toEqual(['tenant_required', undefined]);
+    });
+
+    it.each([{ tenant: {} as never }, { tenants: { acme: {} } as never }])(
+      'requires nothing where there is one: %j',
+      async (options) => {
+        const { list, get } = await started(options);
+        expect([await list(), await list('any')]).toEqual([undefined, undefined]);
+        expect(await get('/me')).toMatchObject({ status: 200, body: { tenant: 'default' } });
+      },
+    );
+  });
 });
 
 describe('what a person sees of an application with routes', () => {
