@@ -75,6 +75,13 @@ describe('a service that contradicts itself', () => {
       expect(service.urls.filter((url) => url.includes('ignored')).length).toBeLessThanOrEqual(4);
     },
   );
+
+  it('fails with pagination_drift where it repeats its rows, also where the loop empties the pages that it gets', async () => {
+    const { exhibitors } = against(but(200, { 2: () => ({ ...wrapper(2, 50, 200), data: rows(50) }) }));
+    const emptied = exhibitors.pages('e').pipe(tap(({ data }) => data.splice(0)));
+    const breach = { field: 'data', expected: 'other rows', seen: 'the rows of page 1', page: 2 };
+    await pagesUntil(emptied, { code: 'pagination_drift', breach });
+  });
 });
 
 it('each breach of a page is reported where drift is ignored', async () => {

@@ -50,9 +50,10 @@ export class ExhibitorPages {
     const path = listPath(eventId, number, itemsPerPage);
     const { body } = await this.rest.get(tenant, { operation: 'list', path, template: TEMPLATE }, call);
     const wire = parsePage(body, tenant.key);
-    const rows = wire.data;
+    // A copy: without a schema the page holds the array itself, which the loop of a host may empty.
+    const rows = [...wire.data];
     const origin = { tenant: tenant.key, log: this.log, path: 'data' };
-    const records = parseRecords<T>(rows, this.#schema, origin);
+    const records = parseRecords<T>(wire.data, this.#schema, origin);
     const data = records instanceof Promise ? await call.race(records) : records;
     return { number, page: Object.assign(wire, { data }), rows };
   }

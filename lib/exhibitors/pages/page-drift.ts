@@ -7,7 +7,7 @@ export interface Page<T = unknown> {
   /** As requested. */
   number: number;
   page: ExhibitorPage<T>;
-  /** Before any schema: drift is looked for in the rows of the wire. */
+  /** Of the wire, before any schema, in an array of their own: drift is looked for in them. */
   rows: readonly unknown[];
 }
 
