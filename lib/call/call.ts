@@ -32,8 +32,8 @@ export interface CallKeeper {
  * | ----------- | ---------------------------------------------------------------------------------------------- |
  * | `isOver`    | it is over. A call whose work is done is not                                                    |
  * | `isTimeUp`  | it is over because its time was up                                                             |
- * | `isHeldUp`  | likewise, but this process was too busy then: the partner may have been in time                |
- * | `isOverdue` | likewise, or the time that it began with is up: calls that join it may have given it more      |
+ * | `isHeldUp`  | `isTimeUp`, and this process was too busy then: the partner may have been in time              |
+ * | `isOverdue` | `isOver`, or the time that it began with is up: calls that join it may have given it more      |
  *
  * undici takes it as the signal of a request. An `AbortSignal` for each call and request would take 10 µs more of a page.
  */

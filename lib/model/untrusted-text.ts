@@ -33,6 +33,7 @@ export function untrustedText(text: string, longest = 100): string {
   const end = shownPart(longest);
   const read = text.slice(0, end + LONGEST_ADDRESS);
   const unnamed = read.replace(NAMED, `$1${REMOVED}`);
+  // Moves as the text does: the last characters of `read` may be the beginning of an address, and must not be shown.
   const shownEnd = end + unnamed.length - read.length;
   let isCredential = false;
   const shown = unnamed.replace(WORD, (word, at: number) => {
