@@ -13,14 +13,14 @@ const KIND = 'ended-login';
 /** Logins that had not ended when the store was asked. */
 const MOST_NOT_ENDED = 100_000;
 
-/** The time of an end at once: it is earlier than every other end. */
+/** The time of an end at once, and its text in the store: earlier than every other end, so that none replaces it. */
 const AT_ONCE = 1;
 
 /** How long a login still counts once a new login of the same person has replaced it, in ms: its requests are under way. */
 const GRACE = 60_000;
 
-/** By how much the clock of a process may be behind that of another one, in ms. */
-const CLOCK_DIFFERENCE = 10_000;
+/** How far ahead the time of an end may be, in ms: the clock of this process may be behind that of another one. */
+const FARTHEST_AHEAD = GRACE + 10_000;
 
 /**
  * By how much the date of the host may be set back, in ms. A sealed identity is valid for so much longer then, and so the end of its
@@ -89,10 +89,14 @@ export class EndedLogins implements OnModuleInit, OnApplicationShutdown {
   }
 
   async #endSoon(id: string, from: number, ttl: number): Promise<void> {
-    const isEnded = this.#remembered.ends.get(id) === AT_ONCE;
+    const end = this.#remembered.ends.get(id);
+    if (end !== undefined && this.#hasBegun(end)) {
+      // It may still wait to be written: the later end must not take its place.
+      return;
+    }
     this.#remembered.addEnd(id, from, ttl);
-    // An end at once may still wait to be written: this one must not take its place. What the store has is earlier, too.
-    if (this.values.enabled && !isEnded) {
+    if (this.values.enabled) {
+      // What the store has is earlier.
       await this.values.writeSoon(KIND, id, String(from), ttl, { ifAbsent: true });
     }
   }
@@ -129,55 +133,59 @@ export class EndedLogins implements OnModuleInit, OnApplicationShutdown {
   has(login: Login, currentRegistration: string): boolean | Promise<boolean> {
     const { id, loggedInAt } = login;
     const logoutNames = this.#logoutCheck.provider ? namesThatEnd(login, currentRegistration) : [];
-    const { ends, logouts } = this.#remembered;
-    const end = ends.get(id);
-    const isKnown =
-      (end !== undefined && this.#counts(end)) ||
-      logoutNames.some(({ name, isEndedBy }) => isEndedBy(logouts.get(name)));
-    if (isKnown || !this.values.enabled) {
-      return isKnown;
+    if (this.#hasEndedHere(id, logoutNames)) {
+      return true;
+    }
+    if (!this.values.enabled) {
+      return false;
     }
     const loginKey = [loggedInAt, id, ...logoutNames.map(({ name }) => name)].join(' ');
-    return !this.#notEnded.has(loginKey) && this.#isEndedInStore(id, logoutNames, loginKey);
+    return !this.#notEnded.has(loginKey) && this.#hasEndedInStore(id, logoutNames, loginKey);
+  }
+
+  #hasEndedHere(id: string, logoutNames: readonly LogoutName[]): boolean {
+    const { ends, logouts } = this.#remembered;
+    const end = ends.get(id);
+    return (
+      (end !== undefined && this.#hasBegun(end)) ||
+      logoutNames.some(({ name, isEndedBy }) => isEndedBy(logouts.get(name)))
+    );
   }
 
   /** @param loginKey name of the login in `notEnded` */
-  async #isEndedInStore(id: string, logoutNames: readonly LogoutName[], loginKey: string): Promise<boolean> {
+  async #hasEndedInStore(id: string, logoutNames: readonly LogoutName[], loginKey: string): Promise<boolean> {
     const askedAt = this.clock.now();
-    const [end, ...logouts] = await Promise.all([
-      this.#read(id),
-      ...logoutNames.map(({ name }) => this.#read(name)),
+    const answers = await Promise.all([
+      this.#read(id, (from) => this.#remembered.addEnd(id, from, this.#longest)),
+      ...logoutNames.map(({ name }) =>
+        this.#read(name, (at) => this.#remembered.addLogout(name, at, this.#longest)),
+      ),
     ]);
-    if (end.time !== undefined && this.#counts(end.time)) {
+    if (this.#hasEndedHere(id, logoutNames)) {
       return true;
-    }
-    if (logoutNames.some(({ isEndedBy }, index) => isEndedBy(logouts[index]?.time))) {
-      return true;
-    }
-    if (end.time !== undefined) {
-      // A new login in another process has replaced this one.
-      this.#remembered.addEnd(id, end.time, this.#longest);
     }
     const ttl = askedAt + this.#logoutCheck.ttl - this.clock.now();
-    const isAnswered = [end, ...logouts].every(({ hasAnswered }) => hasAnswered);
-    if (isAnswered && ttl > 0) {
+    if (ttl > 0 && !answers.includes('none')) {
       this.#notEnded.set(loginKey, true, { ttl });
     }
     return false;
   }
 
-  /** What the store has under a name. Text that is no time counts as one before all others. */
-  async #read(name: string): Promise<{ hasAnswered: boolean; time: number | undefined }> {
+  /**
+   * Remembers the time that the store has under a name, so that it counts while the store is down, too. Text that is no time is earlier than
+   * all times.
+   */
+  async #read(name: string, remember: (time: number) => void): Promise<'answered' | 'none'> {
     const text = await this.values.read(KIND, name);
     if (text === null) {
-      return { hasAnswered: false, time: undefined };
+      return 'none';
     }
     this.values.publishOutcome(KIND, text === undefined ? 'miss' : 'hit');
-    if (text === undefined) {
-      return { hasAnswered: true, time: undefined };
+    if (text !== undefined) {
+      const time = Number(text);
+      remember(Number.isNaN(time) ? Number.NEGATIVE_INFINITY : time);
     }
-    const time = Number(text);
-    return { hasAnswered: true, time: Number.isNaN(time) ? Number.NEGATIVE_INFINITY : time };
+    return 'answered';
   }
 
   /** True where this process knows an end of this login, which may still be to come. */
@@ -185,10 +193,9 @@ export class EndedLogins implements OnModuleInit, OnApplicationShutdown {
     return this.#remembered.ends.has(id);
   }
 
-  /** True from the time of an end on. */
-  #counts(end: number): boolean {
+  #hasBegun(end: number): boolean {
     const ahead = end - this.clock.epochMs();
-    // A minute at most. An end that is farther ahead was written before the date of the host was set back.
-    return ahead <= 0 || ahead > GRACE + CLOCK_DIFFERENCE;
+    // One that is too far ahead was written before the date of the host was set back.
+    return ahead <= 0 || ahead > FARTHEST_AHEAD;
   }
 }

@@ -8,7 +8,7 @@ const MAX = 100_000;
 const sharing = new Set<RememberedEnds>();
 
 /**
- * What ends logins, as this process remembers it: all of it without a `store`, else what it need not ask the store for.
+ * What ends logins, as this process remembers it: what was ended here, and what it has found in the `store`.
  *
  * | cache     | entry                           | name                   | time, in ms since 1970          | which of two counts |
  * | --------- | ------------------------------- | ---------------------- | ------------------------------- | ------------------- |

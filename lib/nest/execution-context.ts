@@ -136,10 +136,7 @@ export type Results = Partial<ExhibitorContext> & { [FIND_EVENT]?: () => Promise
 /** Results of guards in GraphQL, by the `info` of the field: fields of one request run in parallel, and may be about different events. */
 const resultsByField = new WeakMap<object, Results>();
 
-/**
- * The same results: they tell what our guards have set as `request.exhibitorContext` from what a guard of the host has. Ours are those of the
- * field whose guards ran last, which no other field may read; those of the host are for all fields.
- */
+/** The same results, to tell them from what a guard of the host has set as `request.exhibitorContext`, which is for all fields. */
 const setByOurGuards = new WeakSet<object>();
 
 /** Keeps what a guard has found: on the request, and for its field of GraphQL. */
@@ -157,11 +154,13 @@ export function keepResults({ context, request }: HttpContext, found: Results): 
 export function resultsIn(context: ExecutionContext, request: ExhibitorRequest): Results | undefined {
   const { exhibitorContext } = request;
   const field = graphqlFieldOf(context);
-  if (field === undefined || exhibitorContext === undefined) {
-    return exhibitorContext;
+  const ofField = field && resultsByField.get(field);
+  if (field === undefined || ofField !== undefined) {
+    return ofField ?? exhibitorContext;
   }
-  const isOfHost = !setByOurGuards.has(exhibitorContext);
-  return resultsByField.get(field) ?? (isOfHost ? exhibitorContext : undefined);
+  // No guard of ours has run for this field.
+  const isOfOtherField = exhibitorContext !== undefined && setByOurGuards.has(exhibitorContext);
+  return isOfOtherField ? undefined : exhibitorContext;
 }
 
 /** The `info` of the field; `undefined` over HTTP. */

@@ -268,6 +268,17 @@ describe('lookupCache', () => {
     expect(await ask('sam.several', EVENT, { deadline: 200 })).toEqual(recordsOf(SAM));
   });
 
+  it('the rest that a caller with a short deadline began ends where the lookup then succeeds', async () => {
+    const { ask, skip } = await staleIfError();
+    sandbox.failNext('lookup', { kind: 'delay', ms: 300 });
+    const short = ask('sam.several', EVENT, { deadline: 100 });
+    await Promise.all([short, ask()]);
+    skip(1_001);
+    const before = lookups().length;
+    await ask();
+    expect(lookups()).toHaveLength(before + 1);
+  });
+
   it.each<[string, AnyFault, HttpOptions]>([
     ['fails', down, {}],
     ['stalls', stalls, { deadline: 400, attemptTimeout: 400 }],

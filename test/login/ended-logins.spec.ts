@@ -355,6 +355,20 @@ describe('the logout check', () => {
     expect(has(foreign)).toBe(true);
   });
 
+  it('remembers an end and a logout that the store had, for when it is down', async () => {
+    const [one, other] = [startProcess(), startProcess()];
+    await other.ended.end('a');
+    await other.endAtProvider({ subject: 'olga', at: 200 });
+    const olga = { id: 'b', subject: 'olga', loggedInAt: 200 };
+    expect([await one.has(), await one.has(olga)]).toEqual([true, true]);
+    store.failure = 'rejects';
+    expect([one.has(), one.has(olga), await one.has({ ...olga, loggedInAt: 201 })]).toEqual([
+      true,
+      true,
+      false,
+    ]);
+  });
+
   it('remembers no failure of the store', async () => {
     // Longer than the rest of a store that failed.
     const [one, other] = [startProcess(store, { ttl: 60_000 }), startProcess(store, {})];

@@ -151,6 +151,8 @@ export class ExhibitorLookups {
       const { ttl, staleIfError } = this.#settings;
       const freshUntil = this.clock.now() + ttl;
       this.#cache?.set(key, { records, freshUntil }, { ttl: ttl + staleIfError, size: bytes });
+      // A caller with little time may have begun one.
+      this.rests.end(['lookup', key]);
     }
   }
 }
