@@ -29,6 +29,7 @@ import { CodeExchange } from './login/code-exchange.service.js';
 import { LedCookie } from './login/led-cookie.service.js';
 import { LoginService } from './login/login.service.js';
 import { LogoutService } from './login/logout.service.js';
+import { ProviderLogouts } from './login/provider-logouts.service.js';
 import { OpenIdProvider } from './oidc/openid-provider.service.js';
 import { TokenValidator } from './oidc/token-validator.service.js';
 import { UserInfo } from './oidc/user-info.service.js';
@@ -181,6 +182,7 @@ const EXPORTED: Provider[] = [
     LedCookie,
     LoginService,
     LogoutService,
+    ProviderLogouts,
     RouteAddresses,
     Pages,
     ...EXPORTED,

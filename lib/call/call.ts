@@ -93,7 +93,8 @@ export class Call extends EventEmitter<{ abort: [] }> {
    */
   hasPartnerFailed(patience: number): boolean {
     return (
-      this.partner.hasFailed(this.clock.now(), patience) || this.#joined?.hasPartnerFailed(patience) === true
+      this.partner.hasFailedOrIsLate(this.clock.now(), patience) ||
+      this.#joined?.hasPartnerFailed(patience) === true
     );
   }
 

@@ -12,7 +12,7 @@ export function isLate(silence: number, patience: number): boolean {
 
 /** What the partner of a call, the service or the provider, did with its requests since it answered one well. */
 export class Partner {
-  /** When the request under way was sent, by {@link Clock.now}. */
+  /** When the request under way was sent, by {@link Clock.now}. It stays where the end of the call ends the request. */
   #askedAt: number | undefined;
   #hasFailed = false;
   /** True where nothing is known of it: no request was sent, or each has failed in this process, its machine or code of the host. */
@@ -47,7 +47,7 @@ export class Partner {
    * @param now {@link Clock.now}
    * @param patience time that a request has, in ms
    */
-  hasFailed(now: number, patience: number): boolean {
+  hasFailedOrIsLate(now: number, patience: number): boolean {
     return this.#hasFailed || (this.#askedAt !== undefined && isLate(now - this.#askedAt, patience));
   }
 }

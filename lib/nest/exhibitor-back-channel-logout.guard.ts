@@ -31,7 +31,7 @@ export class ExhibitorBackChannelLogoutGuard extends RouteGuard {
   /** @internal */
   protected override async [DECIDE](http: HttpContext): Promise<never> {
     http.setHeader('Cache-Control', 'no-store');
-    const isRecorded = await this[SERVICES].logout.receive(http, () => this.getTenant(http));
+    const isRecorded = await this[SERVICES].providerLogouts.receive(http, () => this.getTenant(http));
     http.reply(isRecorded ? 200 : 503);
     return neverSettle();
   }

@@ -9,6 +9,7 @@ import { HttpContext } from '../browser/http-context.js';
 import { LedCookie } from '../login/led-cookie.service.js';
 import { LoginService } from '../login/login.service.js';
 import { LogoutService } from '../login/logout.service.js';
+import { ProviderLogouts } from '../login/provider-logouts.service.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import type { ExhibitorRequest } from '../model/exhibitor-request.interface.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../config/check-options.js';
@@ -79,6 +80,8 @@ export class ExhibitorGuardServices {
     @Inject(LoginService) readonly login: LoginService,
     /** @internal */
     @Inject(LogoutService) readonly logout: LogoutService,
+    /** @internal */
+    @Inject(ProviderLogouts) readonly providerLogouts: ProviderLogouts,
     /** @internal */
     @Inject(ProblemLog) readonly log: ProblemLog,
     /** @internal */

@@ -76,13 +76,15 @@ export class PublishedDocuments<T> {
     }
     const lastGood = age < LAST_GOOD ? latest : undefined;
     const running = this.#fetches.joinable(document);
-    const rest = running === undefined ? this.rests.find(document.subject) : undefined;
-    if (rest !== undefined && lastGood !== undefined) {
-      return lastGood.value;
-    }
-    // A rest without a failure is one after a good fetch.
-    if (rest?.failure !== undefined) {
-      throw errorOf(rest.failure, { tenant: tenant.key, attempts: 0 });
+    if (running === undefined) {
+      const rest = this.rests.find(document.subject);
+      if (rest !== undefined && lastGood !== undefined) {
+        return lastGood.value;
+      }
+      // Only after a fetch that failed; after one for a rejected document there is a last good one.
+      if (rest?.failure !== undefined) {
+        throw errorOf(rest.failure, { tenant: tenant.key, attempts: 0 });
+      }
     }
     const begin = (call: Call): Promise<T> => this.#fetch(document, fetch, rejected !== undefined, call);
     const work = running ?? this.#fetches.start(document, this.deadline, begin);

@@ -19,7 +19,7 @@ function partnerAfter(steps: readonly Step[]): Pick<Partner, 'isExcused'> & { ha
       partner[step]();
     }
   }
-  return { hasFailed: partner.hasFailed(now, PATIENCE), isExcused: partner.isExcused };
+  return { hasFailed: partner.hasFailedOrIsLate(now, PATIENCE), isExcused: partner.isExcused };
 }
 
 describe('the partner of a call', () => {
