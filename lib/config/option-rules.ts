@@ -102,7 +102,7 @@ function loginRules(login: LoginSettings, session: ExhibitorSettings['session'])
     [
       login.requireVerifiedEmail && login.emailClaim !== 'email',
       'login.requireVerifiedEmail',
-      "must be false with another emailClaim than 'email': email_verified is about the claim email only",
+      "must be false with another emailClaim than 'email': email_verified true confirms the claim email only",
     ],
     [inBrowser && clientId === undefined, 'login.clientId', 'is required'],
     [inBrowser && redirectUri === undefined, 'login.redirectUri', 'is required'],

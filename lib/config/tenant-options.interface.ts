@@ -121,7 +121,8 @@ export interface ProviderOptions {
   authorize?: ((identity: ExhibitorIdentity) => boolean | Promise<boolean>) | undefined;
   /**
    * Refuses a login or a bearer token unless `email_verified` is true beside an `email` that is the address taken; userinfo is read
-   * where the token does not say so. Not with another `emailClaim`. Default false: only one that is there and not true is refused.
+   * where the token does not say so. Not with another `emailClaim`. Default false: only one that is there and not true is refused, with
+   * any `emailClaim`.
    */
   requireVerifiedEmail?: boolean | undefined;
 }

@@ -53,13 +53,17 @@ export class UserInfo {
       // The provider sends none to this client, or this account has none.
       return this.#refuse(tenant, missingEmail(sources, rules), 'login.scope', 'login.emailClaim');
     }
-    // After the address: Keycloak sends `email_verified: false` without one.
+    // After the address: Keycloak sends `email_verified: false` without one. A no refuses with any `emailClaim`.
     if (sources.some((one) => verdict(one) === false) || isUnconfirmed(sources, email, rules)) {
       const [ofToken, ofUserinfo] = sources.map((source) => described(source['email_verified']));
       const received = `token ${ofToken}, userinfo ${ofUserinfo}`;
-      const expected = 'email_verified true beside this email';
+      const hasOtherClaim = rules.emailClaim !== 'email';
+      const expected = `email_verified true ${hasOtherClaim ? 'or none, with any emailClaim' : 'beside this email'}`;
       const refusal: Refusal = { reason: 'email_unverified', expected, received };
-      const options = rules.requireVerifiedEmail ? ['login.requireVerifiedEmail'] : [];
+      const options = [
+        ...(rules.requireVerifiedEmail ? ['login.requireVerifiedEmail'] : []),
+        ...(hasOtherClaim ? ['login.emailClaim'] : []),
+      ];
       return this.#refuse(tenant, refusal, ...options);
     }
     return { subject, email, claims: userClaims(token, userinfo) };

@@ -228,6 +228,17 @@ describe('email_verified', () => {
     expect(provider.count('/connect/userinfo') - before).toBe(asked);
   });
 
+  it('that is no refuses an address of another claim too, and an operator reads which option names that claim', async () => {
+    const host = await start({ login: { emailClaim: 'upn' }, configure: (app) => app.useLogger(lines) });
+    bothSay({ upn: VICTIM, ...of(undefined, false) }, NONE);
+    await expectLoginRefused(host, 'email_unverified');
+    const line =
+      /^tenant\.login\.emailClaim: .*\(email_unverified\); expected 'email_verified true or none, with any emailClaim', received 'token false, userinfo none'$/;
+    expect(lines.all).toEqual([expect.stringMatching(line)]);
+    bothSay({ upn: VICTIM, ...NONE }, NONE);
+    expect(await emailAt(host)).toBe(VICTIM);
+  });
+
   it('of one source is not shown beside the email of the other', async () => {
     for (const [host, idToken, userinfo, shown] of [
       [plain, of(undefined, true), of(VICTIM), of(VICTIM)],
