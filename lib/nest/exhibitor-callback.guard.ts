@@ -1,4 +1,4 @@
-import { Injectable } from '@nestjs/common';
+import { HttpException, Injectable } from '@nestjs/common';
 import type { ExhibitorError } from '../errors/exhibitor.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { LoginFailedError } from '../errors/login-failed.error.js';
@@ -85,12 +85,7 @@ export class ExhibitorCallbackGuard extends RouteGuard {
     const { login, pages } = this[SERVICES];
     const started = await login.startedOf(http);
     const routes = await pages.routesFor(started?.tenant ?? (await this.#tenantOrNone(http)));
-    const query = {
-      // A fault of the host has no code of its own.
-      code: error.isOfHost === true ? 'configuration_invalid' : error.code,
-      reason: error instanceof LoginFailedError ? error.reason : undefined,
-      login: started?.state,
-    };
+    const query = { ...toldOf(error), login: started?.state };
     http.redirect(routes?.urlOf('failed', query) ?? pages.addresses.beside(http, 'failed', query), 303);
     return neverSettle();
   }
@@ -130,7 +125,8 @@ export class ExhibitorCallbackGuard extends RouteGuard {
   /**
    * The login has ended well, and its identity is kept and is `request.user`: the place to create or update the user's row. If it throws,
    * the identity is removed and its login ended, what was thrown is logged with its stack, and the callback fails with 500, or with the
-   * `HttpException` thrown.
+   * `HttpException` thrown. With `routes`, a person sees the page `failed` instead: of `not_authorized` after an `HttpException` with 401
+   * or 403, else with 500.
    *
    * @example
    * protected override async onLoggedIn(_http: HttpContext, { issuer, subject, email }: ExhibitorIdentity): Promise<void> {
@@ -173,4 +169,15 @@ export class ExhibitorCallbackGuard extends RouteGuard {
     const { eventId, returnTo } = (await this.getStartedLogin(http)) ?? {};
     return { eventId, returnTo };
   }
+}
+
+/** What the page `failed` is told. A fault of the host has no code of its own; a person whom the host refuses is not authorized. */
+function toldOf(error: ExhibitorError): { code: string; reason?: string | undefined } {
+  const { code, cause, isOfHost } = error;
+  if (isOfHost !== true) {
+    return { code, reason: error instanceof LoginFailedError ? error.reason : undefined };
+  }
+  return cause instanceof HttpException && [401, 403].includes(cause.getStatus())
+    ? { code: 'login_failed', reason: 'not_authorized' }
+    : { code: 'configuration_invalid' };
 }

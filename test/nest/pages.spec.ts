@@ -703,18 +703,38 @@ describe.each(['express', 'fastify'] as const)('pages in a host on %s', (kind) =
   });
 
   it.each([
-    ['a fault of the host', FailingCallbackGuard],
-    ['a refusal of the host', RefusingCallbackGuard],
-  ])('stand at no address with a code after %s', async (_, callback) => {
-    const { url } = await start({ kind, routes: { path: 'auth', guards: { callback } } });
-    sandbox.signInAs('olga.one@example.com');
-    const visitor = new Visitor();
-    const page = await browse(visitor, `${url}/auth/login`);
-    expect(new URL(page.url).search).toMatch(/^\?code=configuration_invalid&login=[\w.-]+$/);
-    expect(titleOf(page)).toEqual([500, 'Something is wrong here']);
-    expect(log.errors.join()).toMatch(/the function of the host failed/);
-    expect(visitor.cookies().has('exhibitor-identity')).toBe(false);
-  });
+    {
+      what: 'a fault',
+      callback: FailingCallbackGuard,
+      told: 'code=configuration_invalid',
+      page: [500, 'Something is wrong here'],
+      toScript: 500,
+    },
+    {
+      what: 'a refusal',
+      callback: RefusingCallbackGuard,
+      told: 'code=login_failed&reason=not_authorized',
+      page: [401, 'This account has no access'],
+      toScript: 403,
+    },
+  ])(
+    'stand at no address with a code after $what of the host',
+    async ({ callback, told, page, toScript }) => {
+      const { url } = await start({ kind, routes: { path: 'auth', guards: { callback } } });
+      sandbox.signInAs('olga.one@example.com');
+      const visitor = new Visitor();
+      const shown = await browse(visitor, `${url}/auth/login`);
+      const [query, login] = new URL(shown.url).search.split('&login=');
+      expect([query, login]).toEqual([`?${told}`, expect.stringMatching(/^[\w.-]+$/)]);
+      expect(titleOf(shown)).toEqual(page);
+      expect(shown.text).not.toContain('blocked');
+      expect(log.errors.join()).toMatch(/the function of the host failed/);
+      expect(visitor.cookies().has('exhibitor-identity')).toBe(false);
+      const callbackUrl = await visitor.follow(`${url}/auth/login`, (next) => next.origin === url);
+      const reply = await visitor.visit(callbackUrl.location ?? '', { headers: SCRIPT });
+      expect(reply.status).toBe(toScript);
+    },
+  );
 
   it('end after one round for an identity that the guard refuses and the callback accepts', async () => {
     const { url } = await start({ kind });
