@@ -13,7 +13,7 @@ const KIND = 'ended-login';
 /** Logins that had not ended when the store was asked. */
 const MOST_NOT_ENDED = 100_000;
 
-/** The time of an end at once, and its text in the store: earlier than every other end, so that none replaces it. */
+/** Time of an end at once, also in the store. Of two ends of a login the earlier one counts (`RememberedEnds`): this is earlier than all. */
 const AT_ONCE = 1;
 
 /** How long a login still counts once a new login of the same person has replaced it, in ms: its requests are under way. */
@@ -89,14 +89,13 @@ export class EndedLogins implements OnModuleInit, OnApplicationShutdown {
   }
 
   async #endSoon(id: string, from: number, ttl: number): Promise<void> {
-    const end = this.#remembered.ends.get(id);
-    if (end !== undefined && this.#hasBegun(end)) {
-      // It may still wait to be written: the later end must not take its place.
+    if (this.#hasEndedHere(id)) {
+      // Its text may still wait in `writeSoon` by this id, where a second one would replace it.
       return;
     }
     this.#remembered.addEnd(id, from, ttl);
     if (this.values.enabled) {
-      // What the store has is earlier.
+      // With `ifAbsent`, since an end that the store has is an earlier one, and must stay.
       await this.values.writeSoon(KIND, id, String(from), ttl, { ifAbsent: true });
     }
   }
@@ -143,11 +142,11 @@ export class EndedLogins implements OnModuleInit, OnApplicationShutdown {
     return !this.#notEnded.has(loginKey) && this.#hasEndedInStore(id, logoutNames, loginKey);
   }
 
-  #hasEndedHere(id: string, logoutNames: readonly LogoutName[]): boolean {
+  #hasEndedHere(id: string, logoutNames: readonly LogoutName[] = []): boolean {
     const { ends, logouts } = this.#remembered;
-    const end = ends.get(id);
+    const endedFrom = ends.get(id);
     return (
-      (end !== undefined && this.#hasBegun(end)) ||
+      (endedFrom !== undefined && this.#isPast(endedFrom)) ||
       logoutNames.some(({ name, isEndedBy }) => isEndedBy(logouts.get(name)))
     );
   }
@@ -193,8 +192,8 @@ export class EndedLogins implements OnModuleInit, OnApplicationShutdown {
     return this.#remembered.ends.has(id);
   }
 
-  #hasBegun(end: number): boolean {
-    const ahead = end - this.clock.epochMs();
+  #isPast(endedFrom: number): boolean {
+    const ahead = endedFrom - this.clock.epochMs();
     // One that is too far ahead was written before the date of the host was set back.
     return ahead <= 0 || ahead > FARTHEST_AHEAD;
   }

@@ -28,9 +28,11 @@ export function isEmptyObject(value: unknown): boolean {
  * Freezes every array and plain object in a value, which may refer to itself. Instances of classes (`Date`, `Map`), which an
  * `exhibitorSchema` may create, are left as they are.
  */
-export function freezeJson(value: unknown): void {
-  if (isPlain(value) && !Object.isFrozen(value)) {
-    Object.values(Object.freeze(value)).forEach(freezeJson);
+export function freezeJson(value: unknown, seen = new Set<object>()): void {
+  // Of what a host has frozen, the members may be open.
+  if (isPlain(value) && !seen.has(value)) {
+    seen.add(value);
+    Object.values(Object.freeze(value)).forEach((member) => freezeJson(member, seen));
   }
 }
 

@@ -11,7 +11,7 @@ const ADDRESS_OR_JWT = /@|%(?:25)*40|eyJ/;
 const SCHEME = /\b(?:Bearer|Basic)[:=]?$/i;
 /** The value of a parameter or a JSON member that is named as a credential. `the token: expired` is prose. */
 const NAMED =
-  /((?:token|secret|passw(?:or)?d|api[_-]?key|authorization|assertion|credential)[\w-]{0,30}["']?(?:=|%3D|:(?=\S)|: ?["'])["']?)(?:(?:Bearer|Basic)[\s:=,]+)?[^\s&;,"'<>)]+/gi;
+  /((?:token|secret|passw(?:or)?d|api[_-]?key|authorization|assertion|credential)[\w-]{0,30}["']?(?: ?= ?|%3D|:(?=\S)| ?: ?["'])["']?)(?:(?:Bearer|Basic)[\s:=,]+)?[^\s&;,"'<>)]+/gi;
 /** Control and format characters, line separators, lone surrogates: they could forge log lines or reverse their text. */
 const UNPRINTABLE = /[\p{C}\p{Zl}\p{Zp}]/gu;
 
@@ -30,18 +30,17 @@ function shownPart(longest: number): number {
  * @param longest most characters that are shown
  */
 export function untrustedText(text: string, longest = 100): string {
-  const end = shownPart(longest);
-  const read = text.slice(0, end + LONGEST_ADDRESS);
+  const read = text.slice(0, shownPart(longest) + LONGEST_ADDRESS);
   const unnamed = read.replace(NAMED, `$1${REMOVED}`);
-  // Moves as the text does: the last characters of `read` may be the beginning of an address, and must not be shown.
-  const shownEnd = end + unnamed.length - read.length;
-  let isCredential = false;
+  // Where the text is longer, its last word may be the beginning of an address: this end is not shown.
+  const guard = Math.max(0, read.length - shownPart(longest));
+  let isNextCredential = false;
   const shown = unnamed.replace(WORD, (word, at: number) => {
-    const isHidden = isCredential || ADDRESS_OR_JWT.test(word);
-    isCredential = SCHEME.test(word);
-    return isHidden ? REMOVED : word.slice(0, Math.max(0, shownEnd - at));
+    const isHidden = isNextCredential || ADDRESS_OR_JWT.test(word);
+    isNextCredential = SCHEME.test(word);
+    return isHidden ? REMOVED : word.slice(0, Math.max(0, unnamed.length - guard - at));
   });
-  const isCut = shown.length > longest || text.length > end;
+  const isCut = shown.length > longest || guard > 0;
   return `${shown.slice(0, longest).replace(UNPRINTABLE, ' ')}${isCut ? '…' : ''}`;
 }
 

@@ -34,7 +34,10 @@ const currentExhibitor = createParamDecorator((_: unknown, context: ExecutionCon
   return current;
 });
 
-/** A guard of the host may have set the id alone, or neither where there is only one. Where our guard left it open, this finds none. */
+/**
+ * A guard of the host may have set the id alone, or neither where there is only one. Our guard leaves it open for none and for several
+ * only: of these, this finds none.
+ */
 function exhibitorOfHost(exhibitors: readonly unknown[], id: string | undefined): unknown {
   if (id === undefined) {
     return exhibitors.length === 1 ? exhibitors[0] : undefined;

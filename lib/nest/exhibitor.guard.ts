@@ -41,10 +41,10 @@ export class ExhibitorGuard extends ExhibitorIdentityGuard {
     if (exhibitors.length === 0) {
       await this.onNoExhibitor(http, identity, eventId);
     }
-    // Without a member `exhibitor`: `@CurrentExhibitor()` answers 409. With one that is `undefined`, it gives that to the handler.
-    const open = { identity: user, tenant, eventId, exhibitors };
+    // Without a member `exhibitor`, `@CurrentExhibitor()` answers 409. Where it is there and `undefined`, the handler gets that.
+    const undecided = { identity: user, tenant, eventId, exhibitors };
     const named = await this.#namedExhibitor(http);
-    const chosen = this.#choose(http, who, open, named);
+    const chosen = this.#choose(http, who, undecided, named);
     if (chosen !== undefined) {
       return chosen;
     }
@@ -52,12 +52,12 @@ export class ExhibitorGuard extends ExhibitorIdentityGuard {
       throw noExhibitor('this exhibitor is not one of yours at this event', identity.tenant);
     }
     if (exhibitors.length === 0 || !hasCurrentExhibitor(http.context)) {
-      return open;
+      return undecided;
     }
     // Already now: where the next step throws, the filter of a host leads to a page of this event.
-    keepResults(http, open);
+    keepResults(http, undecided);
     await this.onNotSelected(http, identity, eventId);
-    return { exhibitor: undefined, ...open };
+    return { exhibitor: undefined, ...undecided };
   }
 
   /** A public route: only an invalid event id is refused. Whatever else is missing, the handler gets `undefined`. */
@@ -68,25 +68,27 @@ export class ExhibitorGuard extends ExhibitorIdentityGuard {
       return { identity: user, tenant, eventId, exhibitors: [], exhibitor: undefined };
     }
     const exhibitors = await this.getExhibitors(http, who.identity, eventId);
-    const open = { identity: user, tenant, eventId, exhibitors };
+    const undecided = { identity: user, tenant, eventId, exhibitors };
     const named = await this.#namedExhibitor(http);
-    return this.#choose(http, who, open, named) ?? { exhibitor: undefined, ...open };
+    return this.#choose(http, who, undecided, named) ?? { exhibitor: undefined, ...undecided };
   }
 
   /** Adds the exhibitor that the request names, else the only one, else the selected one; `undefined` where the user has no such one. */
   #choose(
     http: HttpContext,
     who: FoundIdentity,
-    open: Results & Pick<ExhibitorContext, 'eventId' | 'exhibitors'>,
+    undecided: Results & Pick<ExhibitorContext, 'eventId' | 'exhibitors'>,
     named: string | undefined,
   ): Results | undefined {
-    const { eventId, exhibitors } = open;
+    const { eventId, exhibitors } = undecided;
     const { lookups, selections } = this[SERVICES];
     const exhibitor =
       named === undefined && exhibitors.length === 1
         ? exhibitors[0]
         : this[SERVICES].ownOf(exhibitors, named ?? selections.read(http, who, eventId));
-    return exhibitor === undefined ? undefined : { exhibitor, exhibitorId: lookups.idOf(exhibitor), ...open };
+    return exhibitor === undefined
+      ? undefined
+      : { exhibitor, exhibitorId: lookups.idOf(exhibitor), ...undecided };
   }
 
   /** Id of the exhibitor that the request is about, where it names one. */

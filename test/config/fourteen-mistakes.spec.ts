@@ -519,4 +519,12 @@ describe('an address that cannot be reached', () => {
       expect(problem).toMatchObject({ received: 'not [removed]' });
     },
   );
+
+  it('is no contact in a base URL: a list that is rejected there is told', () => {
+    const request = {
+      operation: 'list',
+      url: 'https://a.example/contactEmail/100%/api/v1/exhibitor/event/a',
+    };
+    expect(statusProblem(400, request, { title: 'no' }, true)).toMatchObject({ received: 'no' });
+  });
 });

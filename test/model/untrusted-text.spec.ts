@@ -59,6 +59,8 @@ describe('text from outside', () => {
     ['client_secret=s3cr3t, scope=api', 'client_secret=[removed], scope=api'],
     ['body {"clientSecret":"s3cr3t","id":1}', 'body {"clientSecret":"[removed]","id":1}'],
     ["options { password: 'hunter2' }", "options { password: '[removed]' }"],
+    ['{"access_token" : "abc"}', '{"access_token" : "[removed]"}'],
+    ['token = abc', 'token = [removed]'],
     ['PGPASSWORD:hunter2', 'PGPASSWORD:[removed]'],
     ['https://a.example/cb%3Faccess_token%3Dabc', 'https://a.example/cb%3Faccess_token%3D[removed]'],
     ['x-api-key=k3y', 'x-api-key=[removed]'],

@@ -199,7 +199,8 @@ const TOLD_IN = ['title', 'detail', 'message', 'error', 'code'];
 
 /** The service rejected a request with another 4xx: what its JSON says of it, without the address of the request in any encoding. */
 function rejectedProblem(status: number, { operation, url }: SentRequest, body: unknown): Problem {
-  const address = decodeURIComponent(contactIn(new URL(url).pathname));
+  // Any other path may be the host's, and no URL-encoding.
+  const address = operation === 'lookup' ? decodeURIComponent(contactIn(new URL(url).pathname)) : '';
   const told = isRecord(body) ? TOLD_IN.map((name) => body[name]) : [];
   const text = told.filter((one) => typeof one === 'string').join('; ');
   const shown = hideSecrets(untrustedText(text, 600), [address], 200);
