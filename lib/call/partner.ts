@@ -10,12 +10,21 @@ export function isLate(silence: number, patience: number): boolean {
   return silence >= LATE * patience;
 }
 
-/** What the partner of a call, the service or the provider, did with its requests since it answered one well. */
+/**
+ * What a call knows of its partner, the service or the provider, by its requests. The table has what each note makes of two facts:
+ *
+ * | note         | has failed | is excused: what failed, if anything, was not the partner |
+ * | ------------ | ---------- | --------------------------------------------------------- |
+ * | none yet     | no         | yes                                                       |
+ * | `wasAsked`   | as before  | no                                                        |
+ * | `answered`   | no         | as before                                                 |
+ * | `failed`     | yes        | as before                                                 |
+ * | `excused`    | as before  | yes, unless it has failed                                 |
+ */
 export class Partner {
   /** When the request under way was sent, by {@link Clock.now}. It stays where the end of the call ends the request. */
   #askedAt: number | undefined;
   #hasFailed = false;
-  /** True where nothing is known of it: no request was sent, or each has failed in this process, its machine or code of the host. */
   isExcused = true;
 
   /** @param now {@link Clock.now} */
@@ -35,7 +44,7 @@ export class Partner {
     this.#hasFailed = true;
   }
 
-  /** The request failed here, which says nothing of the partner. */
+  /** The request failed in this process, on its machine or in code of the host, which says nothing of the partner. */
   excused(): void {
     this.#askedAt = undefined;
     this.isExcused = !this.#hasFailed;

@@ -13,7 +13,7 @@ const KIND = 'ended-login';
 /** Logins that had not ended when the store was asked. */
 const MOST_NOT_ENDED = 100_000;
 
-/** Time of an end at once, also in the store. Of two ends of a login the earlier one counts (`RememberedEnds`): this is earlier than all. */
+/** The time of an end at once. */
 const AT_ONCE = 1;
 
 /** How long a login still counts once a new login of the same person has replaced it, in ms: its requests are under way. */
@@ -28,7 +28,15 @@ const FARTHEST_AHEAD = GRACE + 10_000;
  */
 export const CLOCK_MARGIN = 7_200_000;
 
-/** Logins that ended: each by its end, or by a logout of its user or session. A `store` has both for all processes. */
+/**
+ * Logins that ended: each by its end, or by a logout of its user or session. This process remembers them, and a `store` has them for all:
+ *
+ * | what                | by                           | name there             | text there                        | is written there            |
+ * | ------------------- | ---------------------------- | ---------------------- | --------------------------------- | --------------------------- |
+ * | an end at once      | `end`, `endAll`              | the id of the identity | `1`, which is earlier than all    | over any other              |
+ * | an end in a minute  | `endAll`, with a `successor` | the id of the identity | the time from which it has ended  | where there is no other     |
+ * | a logout            | `recordLogout`               | see `logout-names`     | its time                          | where there is no later one |
+ */
 @Injectable()
 export class EndedLogins implements OnModuleInit, OnApplicationShutdown {
   readonly #remembered: RememberedEnds;
@@ -90,13 +98,13 @@ export class EndedLogins implements OnModuleInit, OnApplicationShutdown {
 
   async #endSoon(id: string, from: number, ttl: number): Promise<void> {
     if (this.#hasEndedHere(id)) {
-      // Its text may still wait in `writeSoon` by this id, where a second one would replace it.
       return;
     }
     this.#remembered.addEnd(id, from, ttl);
     if (this.values.enabled) {
-      // With `ifAbsent`, since an end that the store has is an earlier one, and must stay.
-      await this.values.writeSoon(KIND, id, String(from), ttl, { ifAbsent: true });
+      // Of two such ends, the earlier one: an attempt to write it may still be waiting, in whose place this one comes.
+      const earlier = this.#remembered.ends.get(id) ?? from;
+      await this.values.writeSoon(KIND, id, String(earlier), ttl, { ifAbsent: true });
     }
   }
 
@@ -155,16 +163,16 @@ export class EndedLogins implements OnModuleInit, OnApplicationShutdown {
   async #hasEndedInStore(id: string, logoutNames: readonly LogoutName[], loginKey: string): Promise<boolean> {
     const askedAt = this.clock.now();
     const answers = await Promise.all([
-      this.#read(id, (from) => this.#remembered.addEnd(id, from, this.#longest)),
+      this.#learn(id, (from) => this.#remembered.addEnd(id, from, this.#longest)),
       ...logoutNames.map(({ name }) =>
-        this.#read(name, (at) => this.#remembered.addLogout(name, at, this.#longest)),
+        this.#learn(name, (at) => this.#remembered.addLogout(name, at, this.#longest)),
       ),
     ]);
     if (this.#hasEndedHere(id, logoutNames)) {
       return true;
     }
     const ttl = askedAt + this.#logoutCheck.ttl - this.clock.now();
-    if (ttl > 0 && !answers.includes('none')) {
+    if (ttl > 0 && !answers.includes(false)) {
       this.#notEnded.set(loginKey, true, { ttl });
     }
     return false;
@@ -172,19 +180,19 @@ export class EndedLogins implements OnModuleInit, OnApplicationShutdown {
 
   /**
    * Remembers the time that the store has under a name, so that it counts while the store is down, too. Text that is no time is earlier than
-   * all times.
+   * all times. Returns false where the store did not answer.
    */
-  async #read(name: string, remember: (time: number) => void): Promise<'answered' | 'none'> {
+  async #learn(name: string, remember: (time: number) => void): Promise<boolean> {
     const text = await this.values.read(KIND, name);
     if (text === null) {
-      return 'none';
+      return false;
     }
     this.values.publishOutcome(KIND, text === undefined ? 'miss' : 'hit');
     if (text !== undefined) {
       const time = Number(text);
       remember(Number.isNaN(time) ? Number.NEGATIVE_INFINITY : time);
     }
-    return 'answered';
+    return true;
   }
 
   /** True where this process knows an end of this login, which may still be to come. */

@@ -127,9 +127,15 @@ function exhibitorHandlersOf(controller: Target): readonly (string | symbol)[] {
 export const FIND_EVENT = Symbol('nestjs-exhibitor.find-event');
 
 /**
- * What guards have found, or a guard of the host has set. A member that is there is what its decorator answers, also where its value is
- * `undefined`. One that is not there is open: `@CurrentEvent()` then calls `FIND_EVENT`, `@CurrentExhibitor()` looks among `exhibitors`,
- * and a decorator that finds nothing refuses the request. The symbol is on no copy by JSON or `structuredClone`.
+ * What guards have found, or a guard of the host has set. Whether a member is there counts:
+ *
+ * | a member                  | its decorator                                                                                       |
+ * | ------------------------- | --------------------------------------------------------------------------------------------------- |
+ * | is there                  | answers it                                                                                          |
+ * | is there, and `undefined` | answers that: it was looked for, and the route may do without it                                    |
+ * | is not there              | looks on, `@CurrentEvent()` by `FIND_EVENT`, `@CurrentExhibitor()` among `exhibitors`; else refuses |
+ *
+ * The symbol is on no copy by JSON or `structuredClone`.
  */
 export type Results = Partial<ExhibitorContext> & { [FIND_EVENT]?: () => Promise<string | undefined> };
 
@@ -154,11 +160,13 @@ export function keepResults({ context, request }: HttpContext, found: Results): 
 export function resultsIn(context: ExecutionContext, request: ExhibitorRequest): Results | undefined {
   const { exhibitorContext } = request;
   const field = graphqlFieldOf(context);
-  const ofField = field && resultsByField.get(field);
-  if (field === undefined || ofField !== undefined) {
-    return ofField ?? exhibitorContext;
+  if (field === undefined) {
+    return exhibitorContext;
   }
-  // No guard of ours has run for this field.
+  const ofField = resultsByField.get(field);
+  if (ofField !== undefined) {
+    return ofField;
+  }
   const isOfOtherField = exhibitorContext !== undefined && setByOurGuards.has(exhibitorContext);
   return isOfOtherField ? undefined : exhibitorContext;
 }

@@ -239,6 +239,18 @@ describe('a login that ends soon', () => {
       expect(store.raw.size).toBe(2);
     },
   );
+
+  it('is written later by its first time, where the person has logged in once more', async () => {
+    const one = startProcess();
+    store.failure = 'rejects';
+    await one.endSoon();
+    pass(one, MINUTE - 10_000);
+    await one.ended.endAll([{ id: 'a', endsAt: Date.now() + HOUR, person: 'sam' }], 'sam');
+    store.failure = 'none';
+    await one.values.beforeApplicationShutdown();
+    const [value] = [...store.raw.values()].map((entry) => Number(entry.value) - Date.now());
+    expect(value).toBeCloseTo(MINUTE, -4);
+  });
 });
 
 describe('registrations in one process without a store', () => {

@@ -32,8 +32,8 @@ export function eventSizeOf({ number, page, rows }: Page, pageSize: number): Eve
   const { totalCount, totalPages, itemsPerPage } = page.paginationMetadata;
   const reported = { totalCount, totalPages, itemsPerPage };
   const isLastOrBeyond = number > 1 && number >= totalPages;
-  const isNumberOfRows = itemsPerPage === rows.length && pagesThatFit(reported) !== totalPages;
-  return isLastOrBeyond && isNumberOfRows ? { ...reported, itemsPerPage: pageSize } : reported;
+  const reportsRowsAsPageSize = itemsPerPage === rows.length && pagesThatFit(reported) !== totalPages;
+  return isLastOrBeyond && reportsRowsAsPageSize ? { ...reported, itemsPerPage: pageSize } : reported;
 }
 
 /** Compares the size of an event with the size that the caller expects. */
@@ -57,7 +57,7 @@ export function sizeBreaches(
 export function comparePage(seen: Page, event: EventSize, before: Page | undefined): Comparison {
   const { number, rows } = seen;
   const { currentPage, totalCount, totalPages, itemsPerPage } = seen.page.paginationMetadata;
-  const isFirst = before === undefined;
+  const isFirstRead = before === undefined;
   const rowsDue = rowsExpected(number, event);
   const isBeyondEnd = number > 1 && rowsDue === 0 && isNothingNew(rows, event, before);
   // Some services number the only page of an empty event 0.
@@ -77,11 +77,12 @@ export function comparePage(seen: Page, event: EventSize, before: Page | undefin
   if (rows.length > itemsPerPage) {
     expect('itemsPerPage', event.itemsPerPage, itemsPerPage);
   }
-  expect('totalPages', isFirst ? pagesThatFit(event) : event.totalPages, totalPages);
+  // The first page that is read tells the size of the event: only its own numbers can contradict.
+  expect('totalPages', isFirstRead ? pagesThatFit(event) : event.totalPages, totalPages);
   if (!isBeyondEnd) {
     expect('data.length', rowsDue, rows.length);
   }
-  if (!isFirst && isRepeated(rows, before)) {
+  if (!isFirstRead && isRepeated(rows, before)) {
     expect('data', 'other rows', `the rows of page ${before.number}`);
   }
   return { breaches, isBeyondEnd };

@@ -67,6 +67,9 @@ function attributesOf({ tenant, method, origin, template, status, code, cause }:
  * new UndiciInstrumentation({ startSpanHook: hideAddresses })
  */
 export function hideAddresses(request: { origin: string | URL; path: string }): Record<string, string> {
+  if (withoutContact(request.path) === request.path) {
+    return {};
+  }
   // The path may begin with two slashes, and to a proxy it is a whole URL.
   const isPath = request.path.startsWith('/');
   const { origin, pathname, search } = new URL(
