@@ -102,7 +102,7 @@ export class EndedLogins implements OnModuleInit, OnApplicationShutdown {
     }
     this.#remembered.addEnd(id, from, ttl);
     if (this.values.enabled) {
-      // Of two such ends, the earlier one: an attempt to write it may still be waiting, in whose place this one comes.
+      // Of two such ends the earlier one, since `writeSoon` keeps one waiting text for each id.
       const earlier = this.#remembered.ends.get(id) ?? from;
       await this.values.writeSoon(KIND, id, String(earlier), ttl, { ifAbsent: true });
     }
@@ -154,7 +154,7 @@ export class EndedLogins implements OnModuleInit, OnApplicationShutdown {
     const { ends, logouts } = this.#remembered;
     const endedFrom = ends.get(id);
     return (
-      (endedFrom !== undefined && this.#isPast(endedFrom)) ||
+      (endedFrom !== undefined && this.#holdsNow(endedFrom)) ||
       logoutNames.some(({ name, isEndedBy }) => isEndedBy(logouts.get(name)))
     );
   }
@@ -180,7 +180,7 @@ export class EndedLogins implements OnModuleInit, OnApplicationShutdown {
 
   /**
    * Remembers the time that the store has under a name, so that it counts while the store is down, too. Text that is no time is earlier than
-   * all times. Returns false where the store did not answer.
+   * all times: such an end holds, and such a logout ends its session, but no login by time. Returns false where the store did not answer.
    */
   async #learn(name: string, remember: (time: number) => void): Promise<boolean> {
     const text = await this.values.read(KIND, name);
@@ -200,7 +200,7 @@ export class EndedLogins implements OnModuleInit, OnApplicationShutdown {
     return this.#remembered.ends.has(id);
   }
 
-  #isPast(endedFrom: number): boolean {
+  #holdsNow(endedFrom: number): boolean {
     const ahead = endedFrom - this.clock.epochMs();
     // One that is too far ahead was written before the date of the host was set back.
     return ahead <= 0 || ahead > FARTHEST_AHEAD;

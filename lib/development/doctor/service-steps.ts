@@ -80,9 +80,16 @@ export async function access(diagnosis: Diagnosis, call: Call): Promise<string> 
   }
 
   // A service that refuses requests without a token has accepted this one if it answers anything else than a refusal.
-  const isClosed = [401, 403].includes((await diagnosis.probe(listUrl(diagnosis, baseUrl))).status);
-  prove(isClosed && status >= 200 && status !== 429 && status < 500, reply, 'baseUrl');
+  const withoutToken = await diagnosis.probe(listUrl(diagnosis, baseUrl));
+  const message = `${withoutToken.message}, without a token`;
+  prove([401, 403].includes(withoutToken.status), { ...withoutToken, message }, 'baseUrl');
+  prove(isAnswer(status), reply, 'baseUrl');
   return `the service accepts the token and tenantId: ${reply.message}`;
+}
+
+/** True for a status that tells of the options: no reply, a 429 and a 5xx do not. */
+function isAnswer(status: number): boolean {
+  return status >= 200 && status !== 429 && status < 500;
 }
 
 /** The options that a 401 or 403 to a new token may mean (RFC 6750 §3.1). Of a scope that was not granted, only a JWT tells. */
@@ -96,8 +103,9 @@ async function refusedToken(
   const withUsualScope =
     tenant.settings.scope === USUAL_SCOPE ? status : await statusWithUsualScope(diagnosis, call);
   const challenge = String(headers['www-authenticate']);
+  const isUsualAccepted = isAnswer(withUsualScope) && withUsualScope !== 401 && withUsualScope !== 403;
   // The service takes another scope, or says that it is about the scope.
-  if (![0, 401, 403].includes(withUsualScope) || challenge.includes('insufficient_scope')) {
+  if (isUsualAccepted || challenge.includes('insufficient_scope')) {
     return new Unproved(message, ['scope']);
   }
   const claims = unverified(accessToken, 'claims');

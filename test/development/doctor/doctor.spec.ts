@@ -250,6 +250,10 @@ describe('a provider that answers in its own way', () => {
   const twoScopes: Replies = { token: () => token(`e30.${claims}.AA`), list: () => [401] };
   const tooLittle: Replies = { token: issued, list: denied(403, 'insufficient_scope') };
   const otherList: Replies = { token: issued, list: () => [200, { data: [] }] };
+  const inTurn = (statuses: number[]): Replies => ({
+    token: issued,
+    list: () => [statuses.shift() ?? 503, { data: [] }],
+  });
   const refusedPage: Replies = { authorize: errorPage, token: refused('invalid_client') };
   const client = 'login.clientId login.clientSecret';
   it.each<[what: string, own: Replies, steps: string, options: string, values?: Values]>([
@@ -271,6 +275,7 @@ describe('a provider that answers in its own way', () => {
     ['publishes an endpoint over http', { metadata: unsafe }, 'authorize', 'login.discovery', DISCOVERY],
     ['refuses a token', otherToken, 'tenant', 'authUrl baseUrl scope tenantId', { scope: 'other' }],
     ['refuses a token with two scopes', twoScopes, 'tenant', 'authUrl baseUrl tenantId', { scope: 'a b' }],
+    ['is down without a token, and then answers', inTurn([503, 200, 200]), 'tenant', ''],
     ['refuses the scope of a token', tooLittle, 'tenant', 'scope'],
     ['answers another list than that of the service', otherList, 'tenant', 'baseUrl'],
   ])('%s', async (_, own, steps, options, values = {}) => {
