@@ -73,7 +73,7 @@ export class RequestAttempts {
       if (wait === undefined || !limits.takeRetry()) {
         throw this.#errors.failed(outcome, retryAfterMs);
       }
-      // For the end of a pause, the next attempt waits before it takes a slot, as other calls do. Only a longer back-off is waited for here.
+      // For the end of a pause, the next attempt waits before it takes a slot, as other calls do. A longer wait is waited for here.
       if (wait > pauseMs) {
         await this.call.sleep(wait);
       }

@@ -52,7 +52,7 @@ export class ExhibitorLogins {
    */
   async end(logins: LoginsToEnd): Promise<void> {
     if ('id' in logins) {
-      await this.ended.end(requireText('id', logins.id));
+      await this.ended.ends.end(requireText('id', logins.id));
       return;
     }
     const subject = requireText('subject', logins.subject);
@@ -65,7 +65,7 @@ export class ExhibitorLogins {
     loginOf(tenant);
     const { key, registration } = tenant;
     const at = this.clock.epochMs();
-    if (!(await this.ended.recordLogout({ registration, tenant: key, subject, at }))) {
+    if (!(await this.ended.logouts.record({ registration, tenant: key, subject, at }))) {
       throw new ExhibitorError('service_unavailable', 'the store did not take the end of these logins', {
         tenant: tenant.key,
       });

@@ -94,7 +94,7 @@ export class IdentityCookie {
     }
     const now = this.clock.epochMs();
     const isDue = identity.expiresAt - now <= identityTtl / 2;
-    if (!isDue || isWithoutUser(http) || this.ended.knowsEndOf(identity.id)) {
+    if (!isDue || isWithoutUser(http) || this.ended.ends.isKnown(identity.id)) {
       return;
     }
     const attributes = { secure: isSecure(identity.redirectUri), isRenewed: true };

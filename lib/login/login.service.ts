@@ -169,7 +169,7 @@ export class LoginService {
     // After the identity was stored: a login that fails leaves no ID token.
     await this.idTokens.write(http, tenant, identity, idToken);
     this.selections.clearOfAnother(http, identity, kept, former);
-    await this.ended.endAll([...former, ...formerOf(kept, tenant.key)], personOf(identity));
+    await this.ended.ends.endAll([...former, ...formerOf(kept, tenant.key)], personOf(identity));
     if (led === true) {
       this.led.set(http, identity.redirectUri);
     }

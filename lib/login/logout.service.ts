@@ -50,7 +50,7 @@ export class LogoutService {
       throw new ExhibitorError('invalid_argument', 'a logout must come from this site');
     }
     this.#clearCookies(http);
-    await this.ended.endAll(formerOf(identities));
+    await this.ended.ends.endAll(formerOf(identities));
     await removeIdentity();
     http.request.user = undefined;
     if (!isOpen) {
@@ -74,7 +74,7 @@ export class LogoutService {
     removeIdentity: () => void | Promise<void>,
   ): Promise<void> {
     this.#clearCookies(http);
-    await this.ended.end(id);
+    await this.ended.ends.end(id);
     if (this.isOfHost) {
       await removeIdentity();
     }

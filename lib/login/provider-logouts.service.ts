@@ -123,7 +123,7 @@ export class ProviderLogouts {
       .start(tenant.http.deadline)
       .run((call) => this.validator.verify(tenant, { use: 'logout_token', token }, call));
     const { sub: subject, sid, iat } = payload;
-    return this.ended.recordLogout({
+    return this.ended.logouts.record({
       registration: tenant.registration,
       subject,
       sid: isText(sid) ? sid : undefined,

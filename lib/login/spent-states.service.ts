@@ -19,7 +19,7 @@ export class SpentStates {
   }
 
   /**
-   * Spends a state. Returns false where it was used before. A store that is down or full refuses no login.
+   * Spends a state. Returns false where it was used before. A store that is down refuses no login, nor one that is full and answers so.
    *
    * @param ttl how long its login can still be finished, in ms
    */

@@ -31,16 +31,16 @@ function shownPart(longest: number): number {
  */
 export function untrustedText(text: string, longest = 100): string {
   const read = text.slice(0, shownPart(longest) + LONGEST_ADDRESS);
-  const unnamed = read.replace(NAMED, `$1${REMOVED}`);
+  const withoutNamed = read.replace(NAMED, `$1${REMOVED}`);
   // Where the text is longer, its last word may be the beginning of an address: this end is not shown.
-  const guard = Math.max(0, read.length - shownPart(longest));
+  const hiddenTail = Math.max(0, read.length - shownPart(longest));
   let isNextCredential = false;
-  const shown = unnamed.replace(WORD, (word, at: number) => {
+  const shown = withoutNamed.replace(WORD, (word, at: number) => {
     const isHidden = isNextCredential || ADDRESS_OR_JWT.test(word);
     isNextCredential = SCHEME.test(word);
-    return isHidden ? REMOVED : word.slice(0, Math.max(0, unnamed.length - guard - at));
+    return isHidden ? REMOVED : word.slice(0, Math.max(0, withoutNamed.length - hiddenTail - at));
   });
-  const isCut = shown.length > longest || guard > 0;
+  const isCut = shown.length > longest || hiddenTail > 0;
   return `${shown.slice(0, longest).replace(UNPRINTABLE, ' ')}${isCut ? '…' : ''}`;
 }
 

@@ -1,8 +1,8 @@
-import { errorOf, failureOf } from '../errors/failure.js';
+import { errorOf, failureOf, type Failure } from '../errors/failure.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import type { Tenant } from '../config/tenant.js';
 import type { Clock } from '../call/clock.js';
-import type { Call } from '../call/call.js';
+import type { Call, SharedWork } from '../call/call.js';
 import type { Calls } from '../call/calls.service.js';
 import { createCache, type ExpiringCache } from '../call/expiring-cache.js';
 import type { Rests, Subject } from '../call/rests.js';
@@ -14,6 +14,9 @@ const LAST_GOOD = 86_400_000;
 
 /** Documents of a dispatcher; the one used least recently goes. */
 const MOST = 10_000;
+
+/** In a rest after a good fetch, where the document is older than a day. */
+const RESTING: Failure = { code: 'service_unavailable', message: 'it was fetched a moment ago' };
 
 interface Published<T> {
   /** Names it in the rests. */
@@ -76,26 +79,18 @@ export class PublishedDocuments<T> {
     }
     const lastGood = age < LAST_GOOD ? latest : undefined;
     const running = this.#fetches.joinable(document);
-    if (running === undefined) {
-      const rest = this.rests.find(document.subject);
-      if (rest !== undefined && lastGood !== undefined) {
-        return lastGood.value;
-      }
-      // Only after a fetch that failed; after one for a rejected document there is a last good one.
-      if (rest?.failure !== undefined) {
-        throw errorOf(rest.failure, { tenant: tenant.key, attempts: 0 });
-      }
+    if (running !== undefined) {
+      return waitFor(running, lastGood?.value, tenant, caller);
+    }
+    const rest = this.rests.find(document.subject);
+    if (rest !== undefined && lastGood !== undefined) {
+      return lastGood.value;
+    }
+    if (rest !== undefined) {
+      throw errorOf(rest.failure ?? RESTING, { tenant: tenant.key, attempts: 0 });
     }
     const begin = (call: Call): Promise<T> => this.#fetch(document, fetch, rejected !== undefined, call);
-    const work = running ?? this.#fetches.start(document, this.deadline, begin);
-    if (lastGood === undefined) {
-      return caller.join(work).catch((error: unknown) => {
-        throw ofTenant(tenant, error);
-      });
-    }
-    const half = caller.part(caller.remaining() / 2);
-    // Whatever ends this wait: its time, the caller, or the fetch.
-    return half.run(() => half.join(work)).catch(() => lastGood.value);
+    return waitFor(this.#fetches.start(document, this.deadline, begin), lastGood?.value, tenant, caller);
   }
 
   #find(name: string, tenant: Tenant): Published<T> {
@@ -132,6 +127,22 @@ export class PublishedDocuments<T> {
       throw error;
     }
   }
+}
+
+/** Waits for a fetch: half of the time, whatever ends it, where there is a last good document. */
+function waitFor<T>(
+  fetching: SharedWork<T>,
+  lastGood: T | undefined,
+  tenant: Tenant,
+  caller: Call,
+): Promise<T> {
+  if (lastGood === undefined) {
+    return caller.join(fetching).catch((error: unknown) => {
+      throw ofTenant(tenant, error);
+    });
+  }
+  const half = caller.part(caller.remaining() / 2);
+  return half.run(() => half.join(fetching)).catch(() => lastGood);
 }
 
 /** A fetch that fails for several tenants tells each by an error with its own key. */

@@ -54,7 +54,7 @@ export class TokenState {
    * Takes the one renewal in 10 s that a tenant may have because the service refused the held token: a user may name an event that it
    * always refuses. False where it was taken.
    */
-  claimAfter403(): boolean {
+  claimReplacement(): boolean {
     const replacements: Subject = ['replacement', this.stateKey.id];
     const isFree = this.rests.left(replacements) === 0;
     if (isFree) {
@@ -64,12 +64,12 @@ export class TokenState {
   }
 
   /**
-   * As {@link claimAfter403}. False also for a young token.
+   * As {@link claimReplacement}, after a 401. False also for a young token.
    *
    * @param age of the token in ms
    */
   claimAfter401(age: number): boolean {
-    return age >= TOO_YOUNG && this.claimAfter403();
+    return age >= TOO_YOUNG && this.claimReplacement();
   }
 
   /**

@@ -116,7 +116,7 @@ export class TokenService {
     const state = this.#stateOf(tenant);
     const isHeld =
       state.token?.accessToken === forbidden.accessToken && this.#renewals.joinable(state) === undefined;
-    if (isHeld && state.claimAfter403()) {
+    if (isHeld && state.claimReplacement()) {
       state.rejected = { by: 'service', token: forbidden.accessToken, at: sentAt };
       this.#renewBehind(tenant, state);
     }

@@ -136,7 +136,7 @@ describe('whatever happens, in whatever order', () => {
         expect(['a', 'b', 'c'].map((secret) => state.recentFailure(secret))).toEqual(
           [1, 2, 3].map(() => undefined),
         );
-        expect([state.mayRenewEarly, rests.left(['source', 'acme']), state.claimAfter403()]).toEqual([
+        expect([state.mayRenewEarly, rests.left(['source', 'acme']), state.claimReplacement()]).toEqual([
           true,
           0,
           true,

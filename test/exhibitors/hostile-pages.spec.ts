@@ -172,6 +172,13 @@ describe('a reading that starts beyond the end', () => {
     expect(asked(service.urls)).toEqual([...each, ...each]);
   });
 
+  it('is drift where the service says that the event is empty, and sends a whole page of rows', async () => {
+    const { exhibitors } = against(({ page }) => wrapper(page, 50, 0, 50, { totalPages: 0 }));
+    await expect(all(exhibitors.stream('e', { startPage: 2 }))).rejects.toMatchObject({
+      code: 'pagination_drift',
+    });
+  });
+
   /** Its replies where it reports the number of rows of a page as its page size. */
   const rowsAsSize =
     (answer: Answer): Answer =>

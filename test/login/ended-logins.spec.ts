@@ -61,19 +61,19 @@ function startProcess(
       ended.has({ ...login(changed), registration }, registration),
     /** The provider says that sam has logged out. */
     endAtProvider: (logout: { subject?: string; sid?: string; at: number }) =>
-      ended.recordLogout({ registration: 'r', ...logout }),
+      ended.logouts.record({ registration: 'r', ...logout }),
     /** Every login of sam at this tenant, by code. */
     endUser: (tenant: string, at: number) =>
-      ended.recordLogout({ registration: 'r', tenant, subject: 'sam', at }),
+      ended.logouts.record({ registration: 'r', tenant, subject: 'sam', at }),
     /** The same person has logged in anew. */
-    endSoon: (id = 'a') => ended.endAll([{ id, endsAt: Date.now() + HOUR, person: 'sam' }], 'sam'),
+    endSoon: (id = 'a') => ended.ends.endAll([{ id, endsAt: Date.now() + HOUR, person: 'sam' }], 'sam'),
   };
 }
 
 describe('a login that ended', () => {
   it('is a key alone in the store; a logout at the provider, and the end of a user by code, have their time', async () => {
     const { ended, endAtProvider, endUser } = startProcess();
-    await ended.end('an id');
+    await ended.ends.end('an id');
     expect(await endAtProvider({ subject: 'sam', at: 1_700_000_000_000 })).toBe(true);
     expect(await endUser('acme', 1_700_000_000_001)).toBe(true);
     const entries = [...store.raw];
@@ -100,7 +100,7 @@ describe('a login that ended', () => {
     ['that of the longest login, 400 days', 9_600 * HOUR, 9_602 * HOUR],
   ])('is remembered until %s', async (_what, lifetime, kept) => {
     const { clock, ended, has } = startProcess('none');
-    await ended.endAll([{ id: 'a', endsAt: Date.now() + lifetime, person: 'sam' }]);
+    await ended.ends.endAll([{ id: 'a', endsAt: Date.now() + lifetime, person: 'sam' }]);
     clock.time += kept - 10_000;
     expect(has()).toBe(true);
     clock.time += 20_000;
@@ -144,10 +144,10 @@ describe('a login that ended', () => {
 
   it('is remembered in the process without a store, the last 100,000', async () => {
     const [one, other] = [startProcess('none'), startProcess('none')];
-    await one.ended.end('a');
+    await one.ended.ends.end('a');
     expect([one.has(), other.has()]).toEqual([true, false]);
     for (let count = 0; count <= 100_000; count++) {
-      await one.ended.end(`id ${count}`);
+      await one.ended.ends.end(`id ${count}`);
     }
     expect([one.has({ id: 'id 0' }), one.has({ id: 'id 1' })]).toEqual([false, true]);
   });
@@ -158,7 +158,7 @@ describe('a login that ended', () => {
     const messages = await messagesOn<StoreMessage>('nestjs-exhibitor:store', async () => {
       await has({ sid: 's' });
       expect(store.calls).toBe(1);
-      await other.ended.end('a');
+      await other.ended.ends.end('a');
       await has();
       await endAtProvider({ subject: 'sam', at: 200 });
       expect(await has({ id: 'b', loggedInAt: 100 })).toBe(false);
@@ -191,7 +191,7 @@ describe('a login that ends soon', () => {
         pass(each, ms);
         expect([ms, await each.has()]).toEqual([ms, hasEnded]);
         // Its cookie would replace that of the new login.
-        expect(each.ended.knowsEndOf('a')).toBe(true);
+        expect(each.ended.ends.isKnown('a')).toBe(true);
       }
     }
     const values = [...store.raw.values()].map(({ value }) => Number(value) - Date.now());
@@ -213,10 +213,10 @@ describe('a login that ends soon', () => {
     for (const which of [store, 'none'] as const) {
       const one = startProcess(which);
       const other = which === 'none' ? one : startProcess();
-      await one.ended.end('a');
+      await one.ended.ends.end('a');
       await other.endSoon('a');
       await one.endSoon('b');
-      await other.ended.end('b');
+      await other.ended.ends.end('b');
       await other.endSoon('b');
       for (const { has } of [one, other, which === 'none' ? one : startProcess()]) {
         expect([await has(), await has({ id: 'b' })]).toEqual([true, true]);
@@ -230,7 +230,7 @@ describe('a login that ends soon', () => {
       const { values, endSoon, ended } = startProcess();
       store.failure = failure;
       await Promise.all([endSoon('a'), endSoon('b')]);
-      await ended.end('b');
+      await ended.ends.end('b');
       await endSoon('b');
       store.failure = 'none';
       await values.beforeApplicationShutdown();
@@ -245,7 +245,7 @@ describe('a login that ends soon', () => {
     store.failure = 'rejects';
     await one.endSoon();
     pass(one, MINUTE - 10_000);
-    await one.ended.endAll([{ id: 'a', endsAt: Date.now() + HOUR, person: 'sam' }], 'sam');
+    await one.ended.ends.endAll([{ id: 'a', endsAt: Date.now() + HOUR, person: 'sam' }], 'sam');
     store.failure = 'none';
     await one.values.beforeApplicationShutdown();
     const [value] = [...store.raw.values()].map((entry) => Number(entry.value) - Date.now());
@@ -268,31 +268,31 @@ describe('registrations in one process without a store', () => {
     const all = [one, two, rotated, stranger, shared];
     all.forEach(({ ended }) => ended.onModuleInit());
     const known = (changed = {}) => Promise.all(all.map(({ has }) => has(changed)));
-    await one.ended.end('a');
+    await one.ended.ends.end('a');
     expect(await known()).toEqual([true, true, true, false, false]);
     await rotated.endAtProvider({ subject: 'sam', at: 200 });
     expect(await known({ id: 'b', loggedInAt: 200 })).toEqual([true, true, true, false, false]);
     await two.endUser('acme', 300);
     expect(await known({ id: 'b', loggedInAt: 300 })).toEqual([true, true, true, false, false]);
     await two.endSoon('c');
-    expect(all.map(({ ended }) => ended.knowsEndOf('c'))).toEqual([true, true, true, false, false]);
+    expect(all.map(({ ended }) => ended.ends.isKnown('c'))).toEqual([true, true, true, false, false]);
     // By the clock of each.
     two.clock.time += 4 * HOUR;
     expect(await known()).toEqual([true, false, true, false, false]);
     rotated.ended.onApplicationShutdown();
-    await one.ended.end('d');
+    await one.ended.ends.end('d');
     expect(await known({ id: 'd', loggedInAt: 301 })).toEqual([true, true, false, false, false]);
     all.forEach(({ ended }) => ended.onApplicationShutdown());
   });
 });
 
 describe('a logout that the store does not take', () => {
-  const lines = () => logged.warnings.filter((line) => line.includes('logout'));
+  const lines = () => logged.warnings.filter((line) => line.includes('logout(s)'));
 
   it('waits in memory, 1,000 at most, and is written at the close of the application, with one warning', async () => {
     const { ended, values } = startProcess();
     store.failure = 'rejects';
-    await Promise.all(Array.from({ length: 1_200 }, (_, id) => ended.end(`id ${id}`)));
+    await Promise.all(Array.from({ length: 1_200 }, (_, id) => ended.ends.end(`id ${id}`)));
     store.failure = 'none';
     await values.beforeApplicationShutdown();
     expect(store.raw.size).toBe(1_000);
@@ -302,7 +302,7 @@ describe('a logout that the store does not take', () => {
   it('is written once more after a second, also while the store rests, and at the close of the application', async () => {
     const { ended, values } = startProcess();
     store.failure = 'rejects';
-    await ended.end('a');
+    await ended.ends.end('a');
     expect(store.calls).toBe(1);
     // Twice as long as it waits.
     await pause(2_200);
@@ -334,7 +334,7 @@ describe('the logout check', () => {
     async (_what, options, ttl) => {
       const [one, other] = [startProcess(store, options), startProcess()];
       expect(await one.has()).toBe(false);
-      await other.ended.end('a');
+      await other.ended.ends.end('a');
       const { calls } = store;
       if (ttl > 0) {
         one.clock.time = START + ttl - 1;
@@ -361,7 +361,7 @@ describe('the logout check', () => {
     const { ended, has, endAtProvider } = startProcess(store, {});
     const foreign = { id: 'b', subject: 'olga', loggedInAt: 1 };
     expect([await has(), await has(foreign)]).toEqual([false, false]);
-    await ended.end('a');
+    await ended.ends.end('a');
     expect([has(), has(foreign)]).toEqual([true, false]);
     await endAtProvider({ subject: 'olga', at: 2 });
     expect(has(foreign)).toBe(true);
@@ -369,7 +369,7 @@ describe('the logout check', () => {
 
   it('remembers an end and a logout that the store had, for when it is down', async () => {
     const [one, other] = [startProcess(), startProcess()];
-    await other.ended.end('a');
+    await other.ended.ends.end('a');
     await other.endAtProvider({ subject: 'olga', at: 200 });
     const olga = { id: 'b', subject: 'olga', loggedInAt: 200 };
     expect([await one.has(), await one.has(olga)]).toEqual([true, true]);
@@ -384,7 +384,7 @@ describe('the logout check', () => {
   it('remembers no failure of the store', async () => {
     // Longer than the rest of a store that failed.
     const [one, other] = [startProcess(store, { ttl: 60_000 }), startProcess(store, {})];
-    await other.ended.end('a');
+    await other.ended.ends.end('a');
     store.failure = 'rejects';
     expect(await one.has()).toBe(false);
     store.failure = 'none';

@@ -67,14 +67,14 @@ describe('a token that the service refused', () => {
     const { clock, stateOf, state } = start();
     expect(state.claimAfter401(9_999)).toBe(false);
     expect(state.claimAfter401(10_000)).toBe(true);
-    expect([state.claimAfter401(60_000), state.claimAfter403(), stateOf(1).claimAfter403()]).toEqual([
+    expect([state.claimAfter401(60_000), state.claimReplacement(), stateOf(1).claimReplacement()]).toEqual([
       false,
       false,
       false,
     ]);
-    expect(stateOf(2).claimAfter403()).toBe(true);
+    expect(stateOf(2).claimReplacement()).toBe(true);
     clock.time = 10_000;
-    expect(state.claimAfter403()).toBe(true);
+    expect(state.claimReplacement()).toBe(true);
   });
 
   it('costs one token request in 10 s at most, whatever events a user names', () => {
@@ -85,7 +85,7 @@ describe('a token that the service refused', () => {
         let last = Number.NEGATIVE_INFINITY;
         for (const [pass, is401] of order) {
           clock.time += pass;
-          if (is401 ? state.claimAfter401(clock.time - requestedAt) : state.claimAfter403()) {
+          if (is401 ? state.claimAfter401(clock.time - requestedAt) : state.claimReplacement()) {
             expect(clock.time - last).toBeGreaterThanOrEqual(10_000);
             last = clock.time;
             requestedAt = clock.time;

@@ -110,9 +110,9 @@ function isNothingNew(rows: readonly unknown[], event: EventSize, before: Page |
   if (rows.length === 0) {
     return true;
   }
-  // The first page of a reading can be compared only with the number of rows of the last page.
+  // The first page of a reading can be compared only with the number of rows of the last page, which an empty event has not.
   return before === undefined
-    ? rows.length === rowsExpected(event.totalPages, event)
+    ? event.totalCount > 0 && rows.length === rowsExpected(event.totalPages, event)
     : isRepeated(rows, before);
 }
 
