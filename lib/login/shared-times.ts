@@ -17,6 +17,8 @@ const sharing = { earlier: new Set<SharedTimes>(), later: new Set<SharedTimes>()
 /** Times by name, in ms since 1970, as this process knows them: they were added here, or found in the `store`. */
 export class SharedTimes {
   readonly known: ExpiringCache<number>;
+  /** No log of a service shows them. */
+  readonly #secrets: readonly string[];
 
   /**
    * @param rule which of two times of one name counts
@@ -26,11 +28,12 @@ export class SharedTimes {
   constructor(
     private readonly rule: keyof typeof RULES,
     private readonly longest: number,
-    private readonly secrets: readonly string[],
+    secrets: readonly string[],
     private readonly values: SharedValues,
     clock: Clock,
   ) {
     this.known = createCache(clock, { max: MAX });
+    this.#secrets = secrets;
   }
 
   /** From now on, modules in this process that have a secret in common tell each other: they open the same cookies. */
@@ -46,7 +49,7 @@ export class SharedTimes {
   add(name: string, time: number, ttl: number): number {
     const together = sharing[this.rule];
     const told = together.has(this)
-      ? [...together].filter(({ secrets }) => secrets.some((secret) => this.secrets.includes(secret)))
+      ? [...together].filter((one) => one.#secrets.some((secret) => this.#secrets.includes(secret)))
       : [this];
     for (const { known } of told) {
       const kept = RULES[this.rule](time, known.get(name) ?? time);
