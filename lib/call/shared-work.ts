@@ -32,7 +32,7 @@ export class SharedWorks<K, R> {
         return await work(call);
       } finally {
         // Before the call is cleared: nobody may join it then.
-        if (this.#latest.get(key)?.call === call) {
+        if (this.isLatest(key, call)) {
           this.#latest.delete(key);
         }
       }

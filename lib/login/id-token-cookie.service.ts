@@ -6,7 +6,7 @@ import { unverified } from '../oidc/verify-signature.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../config/check-options.js';
 import { Sealer } from '../store/sealer.service.js';
 import type { Tenant } from '../config/tenant.js';
-import { CLOCK_MARGIN } from './login-ends.js';
+import { CLOCK_MARGIN } from './shared-times.js';
 import { parseIdentity } from './identity.js';
 
 /** Largest sealed ID token, in bytes: proxies accept header lines of 8 kB, and it becomes a part of an address. */

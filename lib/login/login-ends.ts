@@ -2,7 +2,7 @@ import type { Clock } from '../call/clock.js';
 import { LONGEST_COOKIE, type ExhibitorSettings } from '../config/exhibitor-settings.js';
 import type { SharedValues } from '../store/shared-values.service.js';
 import type { FormerIdentity } from './identity.js';
-import { ENDED_LOGIN, SharedTimes } from './shared-times.js';
+import { CLOCK_MARGIN, ENDED_LOGIN, SharedTimes } from './shared-times.js';
 
 /** The time of an end at once: earlier than all others. */
 const AT_ONCE = 1;
@@ -14,12 +14,6 @@ const GRACE = 60_000;
 const FARTHEST_AHEAD = GRACE + 10_000;
 
 /**
- * By how much the date of the host may be set back, in ms. A sealed identity is valid for so much longer then, and so the end of its
- * login must be remembered for so much longer.
- */
-export const CLOCK_MARGIN = 7_200_000;
-
-/**
  * Ends of logins, by the ids of their identities. Of two ends of one login, the earlier counts:
  *
  * | an end      | is made by                   | its time                              | is written to the store  |
@@ -29,21 +23,18 @@ export const CLOCK_MARGIN = 7_200_000;
  */
 export class LoginEnds {
   readonly times: SharedTimes;
-  /** How long an end is remembered where nothing says when the identity expires, in ms. */
-  readonly #longest: number;
 
   constructor(
-    { cookies, secrets }: ExhibitorSettings,
+    settings: ExhibitorSettings,
     private readonly values: SharedValues,
     private readonly clock: Clock,
   ) {
-    this.#longest = cookies.absoluteTtl + CLOCK_MARGIN;
-    this.times = new SharedTimes('earlier', this.#longest, secrets, values, clock);
+    this.times = new SharedTimes('earlier', settings, values, clock);
   }
 
   /** Ends the login of an identity at once. It is remembered for `absoluteTtl`: nothing says here when the identity expires. */
   async end(id: string): Promise<void> {
-    await this.#endAtOnce(id, this.#longest);
+    await this.#endAtOnce(id, this.times.longest);
   }
 
   /**

@@ -1,5 +1,6 @@
 import type { Clock } from '../call/clock.js';
 import { createCache, type ExpiringCache } from '../call/expiring-cache.js';
+import type { ExhibitorSettings } from '../config/exhibitor-settings.js';
 import type { SharedValues } from '../store/shared-values.service.js';
 
 /** What ends logins, in the store: ends of logins and logouts of users. No name is of both. */
@@ -7,6 +8,12 @@ export const ENDED_LOGIN = 'ended-login';
 
 /** Times that a process remembers of each kind. Many logouts at a provider must not displace ends. */
 const MAX = 100_000;
+
+/**
+ * By how much the date of the host may be set back, in ms. A sealed identity is valid for so much longer then, and so the end of its
+ * login must be remembered for so much longer.
+ */
+export const CLOCK_MARGIN = 7_200_000;
 
 /** Which of two times of one name counts. */
 const RULES = { earlier: Math.min, later: Math.max } as const;
@@ -17,22 +24,20 @@ const sharing = { earlier: new Set<SharedTimes>(), later: new Set<SharedTimes>()
 /** Times by name, in ms since 1970, as this process knows them: they were added here, or found in the `store`. */
 export class SharedTimes {
   readonly known: ExpiringCache<number>;
+  /** For how long times are known at most, in ms: no login that began before lives longer. */
+  readonly longest: number;
   /** No log of a service shows them. */
   readonly #secrets: readonly string[];
 
-  /**
-   * @param rule which of two times of one name counts
-   * @param longest for how long times that the store has are known, in ms
-   * @param secrets of the module
-   */
+  /** @param rule which of two times of one name counts */
   constructor(
     private readonly rule: keyof typeof RULES,
-    private readonly longest: number,
-    secrets: readonly string[],
+    { cookies, secrets }: ExhibitorSettings,
     private readonly values: SharedValues,
     clock: Clock,
   ) {
     this.known = createCache(clock, { max: MAX });
+    this.longest = cookies.absoluteTtl + CLOCK_MARGIN;
     this.#secrets = secrets;
   }
 
@@ -46,7 +51,7 @@ export class SharedTimes {
   }
 
   /** Adds a time for `ttl` ms, or for as long as the one before, where that is longer. Returns that which counts. */
-  add(name: string, time: number, ttl: number): number {
+  add(name: string, time: number, ttl = this.longest): number {
     const together = sharing[this.rule];
     const told = together.has(this)
       ? [...together].filter((one) => one.#secrets.some((secret) => this.#secrets.includes(secret)))
@@ -70,7 +75,7 @@ export class SharedTimes {
     this.values.publishOutcome(ENDED_LOGIN, text === undefined ? 'miss' : 'hit');
     if (text !== undefined) {
       const time = Number(text);
-      this.add(name, Number.isNaN(time) ? Number.NEGATIVE_INFINITY : time, this.longest);
+      this.add(name, Number.isNaN(time) ? Number.NEGATIVE_INFINITY : time);
     }
     return true;
   }

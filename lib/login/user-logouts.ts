@@ -1,23 +1,19 @@
 import type { Clock } from '../call/clock.js';
 import type { ExhibitorSettings } from '../config/exhibitor-settings.js';
 import type { SharedValues } from '../store/shared-values.service.js';
-import { CLOCK_MARGIN } from './login-ends.js';
 import { namesOfLogout, type LogoutName, type UserLogout } from './logout-names.js';
 import { ENDED_LOGIN, SharedTimes } from './shared-times.js';
 
 /** Logouts of users and sessions, by their names (`logout-names`). Of two of one name, the later counts. */
 export class UserLogouts {
   readonly times: SharedTimes;
-  /** In ms: no login that began before a logout lives longer. */
-  readonly #longest: number;
 
   constructor(
-    { cookies, secrets }: ExhibitorSettings,
+    settings: ExhibitorSettings,
     private readonly values: SharedValues,
     clock: Clock,
   ) {
-    this.#longest = cookies.absoluteTtl + CLOCK_MARGIN;
-    this.times = new SharedTimes('later', this.#longest, secrets, values, clock);
+    this.times = new SharedTimes('later', settings, values, clock);
   }
 
   /** Ends the logins that a logout names. Returns false where there is a store that did not take it. */
@@ -28,7 +24,7 @@ export class UserLogouts {
 
   async #recordAs(name: string, at: number): Promise<boolean> {
     // Valid here before the store is asked, which may be slow.
-    this.times.add(name, at, this.#longest);
+    this.times.add(name, at);
     if (!this.values.enabled) {
       return true;
     }
@@ -41,7 +37,7 @@ export class UserLogouts {
       return true;
     }
     const latest = this.times.known.get(name) ?? at;
-    return (await this.values.write(ENDED_LOGIN, name, String(latest), this.#longest)) === true;
+    return (await this.values.write(ENDED_LOGIN, name, String(latest), this.times.longest)) === true;
   }
 
   /** True where this process knows a logout of one of these names that ends the login. */

@@ -79,22 +79,8 @@ export interface HostOptions {
   importedAfter?: (Type | DynamicModule)[];
 }
 
-/**
- * Starts a Nest application with the module and the controller of the README on loopback; again where another run of Jest has taken the
- * free port meanwhile.
- */
-export async function startHost(host: HostOptions): Promise<Host> {
-  try {
-    return await startOnce(host);
-  } catch (error) {
-    if (host.port === undefined && Object(error).code === 'EADDRINUSE') {
-      return startOnce(host);
-    }
-    throw error;
-  }
-}
-
-async function startOnce({
+/** Starts a Nest application with the module and the controller of the README on loopback. */
+export async function startHost({
   kind = 'express',
   port: givenPort,
   controllers = [BoothController],
@@ -126,10 +112,7 @@ async function startOnce({
 
   const app = await createApp(kind, AppModule, forceCloseConnections, adapter);
   await configure?.(app);
-  await app.listen(port, '127.0.0.1').catch(async (error: unknown) => {
-    await app.close();
-    throw error;
-  });
+  await app.listen(port, '127.0.0.1');
   return { app, url, callback, close: () => app.close() };
 }
 

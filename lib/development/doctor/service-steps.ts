@@ -75,16 +75,20 @@ export async function access(diagnosis: Diagnosis, call: Call): Promise<string> 
   const { baseUrl } = diagnosis.tenant;
   const reply = await read(diagnosis, baseUrl);
   const { status } = reply;
-  if (status === 401 || status === 403) {
+  if (isRefusal(status)) {
     throw await refusedToken(diagnosis, reply, call);
   }
 
   // A service that refuses requests without a token has accepted this one if it answers anything else than a refusal.
   const withoutToken = await diagnosis.probe(listUrl(diagnosis, baseUrl));
   const message = `${withoutToken.message}, without a token`;
-  prove([401, 403].includes(withoutToken.status), { ...withoutToken, message }, 'baseUrl');
+  prove(isRefusal(withoutToken.status), { ...withoutToken, message }, 'baseUrl');
   prove(isAnswer(status), reply, 'baseUrl');
   return `the service accepts the token and tenantId: ${reply.message}`;
+}
+
+function isRefusal(status: number): boolean {
+  return status === 401 || status === 403;
 }
 
 /** True for a status that tells of the options: no reply, a 429 and a 5xx do not. */
@@ -103,7 +107,7 @@ async function refusedToken(
   const withUsualScope =
     tenant.settings.scope === USUAL_SCOPE ? status : await statusWithUsualScope(diagnosis, call);
   const challenge = String(headers['www-authenticate']);
-  const isUsualAccepted = isAnswer(withUsualScope) && withUsualScope !== 401 && withUsualScope !== 403;
+  const isUsualAccepted = isAnswer(withUsualScope) && !isRefusal(withUsualScope);
   // The service takes another scope, or says that it is about the scope.
   if (isUsualAccepted || challenge.includes('insufficient_scope')) {
     return new Unproved(message, ['scope']);

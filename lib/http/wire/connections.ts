@@ -36,8 +36,8 @@ interface OfOrigin {
 
 /**
  * Our own connections. One ends with a request that fails, and else after it was free for as long as the server says, or for 4 s, so there
- * are as many as requests at a time, and no more. In an `Agent` of undici, those that are connecting stay when their request has ended, and a request that is aborted makes
- * a new one: 1,493 where 256 requests at a time went to a silent address (measured).
+ * are as many as requests at a time, and no more. In an `Agent` of undici, those that are connecting stay when their request has ended, and
+ * a request that is aborted makes a new one: 1,493 where 256 requests at a time went to a silent address (measured).
  */
 export class Connections {
   readonly #byOrigin = new Map<string, OfOrigin>();
