@@ -52,7 +52,7 @@ import { ProblemLog } from './config/problems/problem-log.service.js';
 import { TenantRegistry } from './config/tenant-registry.service.js';
 import { Clock } from './call/clock.js';
 import { Calls } from './call/calls.service.js';
-import { Rests } from './call/rests.js';
+import { Rests } from './call/partner.js';
 import { TokenEndpoint } from './tokens/token-endpoint.service.js';
 import { TokenService } from './tokens/token.service.js';
 import { AXIOS, loadAxios } from './http/wire/axios-client.js';

@@ -25,8 +25,8 @@ const ENTRIES = [
 const SANDBOX = join(LIB, 'development/sandbox/exhibitor-sandbox.ts');
 const COMMAND_LINE = join(LIB, 'development/bin/nestjs-exhibitor.ts');
 /** What command line and OpenTelemetry share with the host and read without Nest. They import nothing of `lib/`. */
-const WITHOUT_NEST = ['digest', 'host-variables', 'json-values', 'lookup-path', 'loopback', 'parse-url'].map(
-  (name) => join(LIB, `model/${name}.ts`),
+const WITHOUT_NEST = ['digest', 'host-variables', 'json-values', 'urls'].map((name) =>
+  join(LIB, `model/${name}.ts`),
 );
 const SANDBOX_FOR_JEST = join(LIB, 'development/sandbox/sandbox-for-jest.ts');
 

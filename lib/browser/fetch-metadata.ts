@@ -1,5 +1,5 @@
 /** What a browser says of the origin and the aim of a request: `Sec-Fetch-*` (W3C Fetch Metadata), in older ones `Origin`; `Sec-Purpose`. */
-import { parseUrl } from '../model/parse-url.js';
+import { parseUrl } from '../model/urls.js';
 import type { HttpContext } from './http-context.js';
 
 /**

@@ -1,8 +1,7 @@
 import { EventEmitter, setMaxListeners } from 'node:events';
 import { ExhibitorError, type ExhibitorErrorDetails } from '../errors/exhibitor.error.js';
-import type { Clock } from './clock.js';
+import { TimeLimit, type Clock } from './clock.js';
 import { Partner } from './partner.js';
-import { TimeLimit } from './time-limit.js';
 
 /** Work that several callers {@link Call.join}. */
 export interface SharedWork<R> {

@@ -17,7 +17,7 @@ import {
   type AllowedOrigins,
 } from './value-schemas.js';
 import { isRecord } from '../model/json-values.js';
-import { parseUrl } from '../model/parse-url.js';
+import { parseUrl } from '../model/urls.js';
 import type { SharedStore } from '../model/shared-store.interface.js';
 import { LONGEST_TIMER } from '../call/clock.js';
 import { HTTP_DEFAULTS, moduleHttpSchema } from './tenant-settings.js';

@@ -2,7 +2,7 @@ import { createPublicKey, type createPrivateKey, type KeyObject } from 'node:cry
 import type { JSONWebKeySet, JWK } from 'jose';
 import * as v from 'valibot';
 import { isRecord } from '../model/json-values.js';
-import { parseUrl } from '../model/parse-url.js';
+import { parseUrl } from '../model/urls.js';
 import { endpointUrl, ONE_PROBLEM, parsedBy } from './value-schemas.js';
 
 /** The parsed option `keys`: one PEM key, a key set, or the URL of a key set. */

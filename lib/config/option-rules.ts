@@ -4,7 +4,7 @@ import type { ConfigurationProblem } from '../errors/configuration.error.js';
 import type { ExhibitorSettings } from './exhibitor-settings.js';
 import type { LoginSettings, TenantSettings } from './tenant-settings.js';
 import type { TenantSource } from './tenant-options.interface.js';
-import { parseUrl } from '../model/parse-url.js';
+import { parseUrl } from '../model/urls.js';
 import { base, isAllowedUrl } from './value-schemas.js';
 
 type Rule = [isBroken: boolean, path: string, expected: string];

@@ -1,7 +1,7 @@
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { untrustedText } from '../model/untrusted-text.js';
 import type { Call } from '../call/call.js';
-import { Semaphore } from '../call/semaphore.js';
+import { Semaphore } from '../call/calls.service.js';
 import type { TenantSource } from './tenant-options.interface.js';
 
 /** Reads of a source under way, and reads that wait for a place. */

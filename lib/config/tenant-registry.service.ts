@@ -1,10 +1,10 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
-import { CHECKED_OPTIONS, isTenantKey, type CheckedOptions } from './check-options.js';
-import { ProblemLog } from './problems/problem-log.service.js';
 import { Calls } from '../call/calls.service.js';
 import { Clock } from '../call/clock.js';
-import { Rests } from '../call/rests.js';
+import { Rests } from '../call/partner.js';
+import { CHECKED_OPTIONS, isTenantKey, type CheckedOptions } from './check-options.js';
+import { ProblemLog } from './problems/problem-log.service.js';
 import { unknownTenant } from './read-tenant.js';
 import { RunTimeTenants } from './run-time-tenants.js';
 import { Tenant } from './tenant.js';

@@ -4,9 +4,8 @@
  */
 import * as v from 'valibot';
 import { ConfigurationError, type ConfigurationProblem } from '../errors/configuration.error.js';
-import { isLoopback } from '../model/loopback.js';
+import { isLoopback, parseUrl } from '../model/urls.js';
 import { untrustedText } from '../model/untrusted-text.js';
-import { parseUrl } from '../model/parse-url.js';
 import { LONGEST_TIMER } from '../call/clock.js';
 
 /** One line an option: the first check of a value that fails is the last. */

@@ -10,8 +10,9 @@ import type {
   SnapshotOptions,
   StreamOptions,
 } from './call-options.interface.js';
-import { CallRunner, fromCall } from './call-runner.service.js';
 import {
+  CallRunner,
+  fromCall,
   checkCall,
   checkLookupFilter,
   checkSubject,
@@ -20,13 +21,13 @@ import {
   snapshotOptions,
   streamOptions,
   withTenant,
-} from './call-options.schema.js';
+} from './call-runner.service.js';
 import { ExhibitorLookups } from './lookups/exhibitor-lookups.service.js';
 import type { LookupSubject } from './lookups/lookup-endpoint.js';
 import type { ExhibitorPage, ExhibitorSnapshot } from './pages/exhibitor-page.interface.js';
 import { ExhibitorPages } from './pages/exhibitor-pages.service.js';
 import { iterateOver, observe, takeSnapshot, type Reading } from './pages/read-pages.js';
-import { parsedRecords } from './parse-replies.js';
+import { recordsAs } from './rest-client.service.js';
 
 /** The service of hosts. Its documentation is at the public name, in `index.ts`. */
 @Injectable()
@@ -154,7 +155,7 @@ export class ExhibitorsService<T = Exhibitor> {
           const subject = { tenant, eventId, contactEmail };
           return checked.fresh ? this.lookups.findFresh(subject, call) : this.lookups.find(subject, call);
         });
-        consumer.next(parsedRecords<T>(records));
+        consumer.next(recordsAs<T>(records));
       },
     );
   }

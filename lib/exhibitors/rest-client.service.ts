@@ -1,5 +1,9 @@
 import { Inject, Injectable } from '@nestjs/common';
+import type { StandardSchemaV1 } from '@standard-schema/spec';
 import { ExhibitorError, type ExhibitorErrorDetails } from '../errors/exhibitor.error.js';
+import { CHECKED_OPTIONS, type CheckedOptions } from '../config/check-options.js';
+import { isEmptyObject, isRecord } from '../model/json-values.js';
+import { memberName, untrustedText } from '../model/untrusted-text.js';
 import { statusProblem } from '../config/problems/partner-problems.js';
 import { ProblemLog } from '../config/problems/problem-log.service.js';
 import type { Tenant } from '../config/tenant.js';
@@ -17,17 +21,32 @@ export interface RestRequest extends Pick<TransportRequest, 'template'> {
   contact?: string;
 }
 
-/** Sends REST requests with bearer token and tenant header (service specification, Authentication). */
+/** Where the rows of a reply stand, for errors that must not show them. */
+export interface RowsPlace {
+  /** Key of the tenant. */
+  tenant: string;
+  /** Path of the list, `data`; empty where the reply is the list. */
+  path: string;
+  /** Said after the problem. */
+  note?: string | undefined;
+}
+
+/** What both REST endpoints have in common: their requests, and the records in their replies. */
 @Injectable()
 export class RestClient {
+  readonly #schema: StandardSchemaV1 | undefined;
+
   constructor(
     @Inject(Transport) private readonly transport: Transport,
     @Inject(TokenService) private readonly tokens: TokenService,
     @Inject(ProblemLog) private readonly log: ProblemLog,
-  ) {}
+    @Inject(CHECKED_OPTIONS) { settings }: CheckedOptions,
+  ) {
+    this.#schema = settings.exhibitorSchema;
+  }
 
   /**
-   * The 2xx reply to a GET. After a 401 the request is sent once more where there is another token.
+   * The 2xx reply to a GET with bearer token and tenant header (service specification, Authentication). After a 401 the request is sent once more where there is another token.
    *
    * @throws {ExhibitorError} `access_denied` for the second 401 or a 403, `not_found`, `request_rejected` for any other
    * 4xx, and errors of {@link Transport.send} and the token service
@@ -65,6 +84,79 @@ export class RestClient {
     const request = { operation, method: 'GET', url, template, headers, about: contact } as const;
     return this.transport.send(tenant, request, call);
   }
+
+  /**
+   * The records of a reply: the output of `exhibitorSchema`, or the rows as they are.
+   *
+   * @throws {ExhibitorError} `malformed_response` with the path of the first issue, without values; an error thrown by the
+   * schema is its `cause`
+   */
+  async records<T>(rows: readonly unknown[], place: RowsPlace, call: Call): Promise<T[]> {
+    const schema = this.#schema;
+    const refuse = (isRefused: (row: unknown) => boolean, problem: string): void => {
+      const index = rows.findIndex(isRefused);
+      if (index !== -1) {
+        throw malformed(problem, [index], place);
+      }
+    };
+    refuse(isEmptyObject, 'is an empty object');
+    if (schema === undefined) {
+      refuse((row) => !isRecord(row), 'is not an object');
+      return rows as T[];
+    }
+    const results = rows.map((row, index) => this.#validate(schema, row, index, place));
+    // Without a promise for each record, unless the schema is asynchronous.
+    return results.some((result) => result instanceof Promise)
+      ? (call.race(Promise.all(results)) as Promise<T[]>)
+      : (results as T[]);
+  }
+
+  #validate(schema: StandardSchemaV1, row: unknown, index: number, place: RowsPlace): unknown {
+    const accept = (result: StandardSchemaV1.Result<unknown>): unknown => {
+      if (!result.issues) {
+        // A schema may drop each member.
+        if ((result.value ?? undefined) === undefined || isEmptyObject(result.value)) {
+          throw malformed('is made nothing by exhibitorSchema', [index], place);
+        }
+        return result.value;
+      }
+      const path = (result.issues[0]?.path ?? []).map((part) => (typeof part === 'object' ? part.key : part));
+      throw malformed('does not fit exhibitorSchema', [index, ...path], place);
+    };
+    const fail = (thrown: unknown): never => {
+      const { message, code } = malformed('made exhibitorSchema throw', [index], place);
+      throw this.log.hostError({ option: 'exhibitorSchema', key: place.tenant }, thrown, { code, message });
+    };
+    let result;
+    try {
+      result = schema['~standard'].validate(row);
+    } catch (error) {
+      return fail(error);
+    }
+    if (!(result instanceof Promise)) {
+      return accept(result);
+    }
+    const checked = result.then(accept, fail);
+    // When an earlier row fails, this promise is not awaited any more.
+    checked.catch(() => {});
+    return checked;
+  }
+}
+
+/** Restores the type of cached records that {@link RestClient.records} created. */
+export function recordsAs<T>(records: readonly unknown[]): readonly T[] {
+  return records as readonly T[];
+}
+
+/** @param path of the problem, in the rows */
+function malformed(
+  problem: string,
+  path: readonly PropertyKey[],
+  { tenant, path: of, note }: RowsPlace,
+): ExhibitorError {
+  const shown = [of, ...path.map(memberName)].filter(Boolean).join('.');
+  const message = [`${untrustedText(shown)} ${problem}`, note].filter(Boolean).join('; ');
+  return new ExhibitorError('malformed_response', message, { tenant });
 }
 
 function errorOf(status: number, tenant: Tenant, attempts: number): ExhibitorError {

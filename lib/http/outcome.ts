@@ -4,7 +4,7 @@ export type Outcome = Answered | Failed;
 
 export interface Answered {
   kind: 'answered';
-  /** `undefined` for replies that the calling room judges: 2xx, and any 4xx that is not retried. See {@link codeOfStatus}. */
+  /** `undefined` for replies that the calling room judges: 2xx, and any 4xx that is not retried. */
   code: 'rate_limited' | 'service_unavailable' | undefined;
   status: number;
   headers: Record<string, string | undefined>;
@@ -55,14 +55,6 @@ const RETRIED_STATUSES: ReadonlySet<number> = new Set([408, 429, 500, 502, 503, 
 /** True where sending the request again may help (RFC 9110 §15). */
 export function mayRepeat(outcome: Outcome): boolean {
   return outcome.kind === 'failed' ? outcome.repeat !== undefined : RETRIED_STATUSES.has(outcome.status);
-}
-
-/** Error code of a reply when there is no further attempt. */
-export function codeOfStatus(status: number): Answered['code'] {
-  if (status === 429) {
-    return 'rate_limited';
-  }
-  return status === 408 || status >= 500 ? 'service_unavailable' : undefined;
 }
 
 /** True where no partner is why it failed, but this process, its interceptors or its machine. */

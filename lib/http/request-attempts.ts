@@ -7,10 +7,10 @@ import { retryAfterOf, waitBeforeRetry } from './limits/retry-policy.js';
 import type { RequestLimits } from './limits/request-limits.js';
 import { isOwnFailure, type Outcome } from './outcome.js';
 import { RequestErrors } from './request-errors.js';
-import type { TransportReply, TransportRequest } from './transport-request.interface.js';
+import type { RequestHeaders, TransportReply, TransportRequest } from './transport-request.interface.js';
 import type { AxiosClient } from './wire/axios-client.js';
 import type { OutgoingRequest } from './wire/http-client.js';
-import { requestHeaders } from './wire/request-headers.js';
+import { ACCEPTED_ENCODINGS } from './wire/reply-body.js';
 
 export interface RequestTools {
   clock: Clock;
@@ -186,4 +186,16 @@ export class RequestAttempts {
   get #errors(): RequestErrors {
     return new RequestErrors(this.tenant, this.request, this.call, this.tools.log);
   }
+}
+
+/** All headers of a request, before interceptors of the host add theirs. */
+function requestHeaders({ headers, body }: TransportRequest): RequestHeaders {
+  // One spread, at the end: V8 takes twenty times as long for any other.
+  const all = {
+    accept: 'application/json',
+    'accept-encoding': ACCEPTED_ENCODINGS,
+    'user-agent': 'nestjs-exhibitor',
+    ...headers,
+  };
+  return body === undefined ? all : { ...all, 'content-type': 'application/x-www-form-urlencoded' };
 }

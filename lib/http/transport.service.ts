@@ -4,16 +4,19 @@ import type { Dispatcher } from 'undici';
 import { ConfigurationError } from '../errors/configuration.error.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../config/check-options.js';
 import { ProblemLog } from '../config/problems/problem-log.service.js';
-import type { Tenant } from '../config/tenant.js';
+import type { Tenant, StateKey } from '../config/tenant.js';
 import { Clock } from '../call/clock.js';
 import type { Call } from '../call/call.js';
 import { Calls } from '../call/calls.service.js';
-import { Rests } from '../call/rests.js';
-import { TenantLimits } from './limits/tenant-limits.js';
+import { Rests } from '../call/partner.js';
+import type { HttpSettings, ModuleHttpSettings } from '../config/tenant-options.interface.js';
+import { createCache, type ExpiringCache } from '../call/expiring-cache.js';
 import { RequestAttempts } from './request-attempts.js';
-import type { TransportReply, TransportRequest } from './transport-request.interface.js';
+import type { TransportReply, TransportRequest, Operation } from './transport-request.interface.js';
 import { AXIOS, AxiosClient, type AxiosPackages } from './wire/axios-client.js';
 import { originOf } from './wire/http-client.js';
+import { ConnectionSlots } from './limits/connection-slots.js';
+import { RequestLimits } from './limits/request-limits.js';
 
 type Factory = NonNullable<Tenant['http']['dispatcher']>;
 
@@ -108,5 +111,63 @@ export class Transport implements OnModuleDestroy, OnApplicationShutdown {
   async #close(): Promise<void> {
     this.calls.close();
     await this.#client.close();
+  }
+}
+
+/**
+ * Origins whose connections are counted, and published documents with limits of a dispatcher. The one that was added or used least
+ * recently goes, and counts anew.
+ */
+const MOST = 10_000;
+
+/** Finds the limits of a request. Those of a tenant go with its state. */
+class TenantLimits {
+  readonly #byTenant = new WeakMap<StateKey, RequestLimits[]>();
+  /** By dispatcher of a host, or this for our own connections, then by URL. */
+  readonly #ofDocuments = new WeakMap<object, ExpiringCache<RequestLimits>>();
+  readonly #connections: ExpiringCache<ConnectionSlots>;
+
+  constructor(
+    private readonly http: ModuleHttpSettings,
+    private readonly clock: Clock,
+    private readonly rests: Rests,
+  ) {
+    this.#connections = createCache(clock, { max: MOST });
+  }
+
+  of(tenant: Tenant, operation: Operation, origin: string): RequestLimits {
+    const { stateKey, http } = tenant;
+    const ofTenant = this.#byTenant.get(stateKey) ?? [];
+    const known = ofTenant.find((limits) => limits.operation === operation && limits.origin === origin);
+    if (known !== undefined) {
+      return known;
+    }
+    const created = this.#create(operation, origin, http, { key: tenant.key, stateKey });
+    this.#byTenant.set(stateKey, [...ofTenant, created]);
+    return created;
+  }
+
+  /**
+   * Those of a published document, with the settings of the module: tenants share it, and one with small limits must not fail it for
+   * the others. What a proxy of one tenant answers is not for the others, so each dispatcher has its own.
+   */
+  ofDocument(operation: Operation, url: string, origin: string, dispatcher: object = this): RequestLimits {
+    const documents = this.#ofDocuments.get(dispatcher) ?? createCache(this.clock, { max: MOST });
+    this.#ofDocuments.set(dispatcher, documents);
+    const limits = documents.get(url) ?? this.#create(operation, origin, this.http, undefined);
+    documents.set(url, limits);
+    return limits;
+  }
+
+  #create(
+    operation: Operation,
+    origin: string,
+    http: HttpSettings,
+    tenant: Pick<Tenant, 'key' | 'stateKey'> | undefined,
+  ): RequestLimits {
+    const connections =
+      this.#connections.get(origin) ?? new ConnectionSlots(this.http.maxConnections, this.clock);
+    this.#connections.set(origin, connections);
+    return new RequestLimits(operation, origin, http, tenant, connections, this.rests, this.clock);
   }
 }

@@ -11,8 +11,7 @@ import { ProblemLog } from '../config/problems/problem-log.service.js';
 import type { StateKey, Tenant } from '../config/tenant.js';
 import { Clock } from '../call/clock.js';
 import type { Call, SharedWork } from '../call/call.js';
-import { Calls } from '../call/calls.service.js';
-import { SharedWorks } from '../call/shared-work.js';
+import { Calls, SharedWorks } from '../call/calls.service.js';
 import { createCache, type ExpiringCache } from '../call/expiring-cache.js';
 import { authorizedIdentity, NOT_AUTHORIZED } from './identity.js';
 

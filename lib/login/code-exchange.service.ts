@@ -7,8 +7,12 @@ import { addressOption, describeFailure, refusedClient } from '../config/problem
 import { browserLoginOf, type Tenant } from '../config/tenant.js';
 import type { Call } from '../call/call.js';
 import { newerClient, refusesSecret, withSecret, type OAuthClient } from '../tokens/client-authentication.js';
-import { TokenEndpoint, type EndpointReply, type TokenGrant } from '../tokens/token-endpoint.service.js';
-import { parseTokenReply } from '../tokens/token-reply.js';
+import {
+  TokenEndpoint,
+  parseTokenReply,
+  type EndpointReply,
+  type TokenGrant,
+} from '../tokens/token-endpoint.service.js';
 
 export interface LoginTokens {
   idToken: string;

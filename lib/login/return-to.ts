@@ -1,4 +1,4 @@
-import { parseUrl } from '../model/parse-url.js';
+import { parseUrl } from '../model/urls.js';
 
 /** One that makes the `state` too long is left out, however: see `started-login`. */
 const MAX_RETURN_TO_BYTES = 512;

@@ -76,3 +76,9 @@ function base64Forms(secret: string): string[] {
     return stable.length < 4 ? [] : [stable, stable.replaceAll('-', '+').replaceAll('_', '/')];
   });
 }
+
+/** The name of a member of a record, or its number. A name may itself be confidential, such as an e-mail address. */
+export function memberName(key: PropertyKey): string {
+  const text = String(key);
+  return /^[\w$-]{1,64}$/.test(text) ? text : '*';
+}

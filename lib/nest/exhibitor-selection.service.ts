@@ -1,6 +1,6 @@
 import { Inject, Injectable, Optional, type ExecutionContext } from '@nestjs/common';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
-import { parsedRecords } from '../exhibitors/parse-replies.js';
+import { recordsAs } from '../exhibitors/rest-client.service.js';
 import { isCrossSiteRequest } from '../browser/fetch-metadata.js';
 import type { Exhibitor, ExhibitorRequest } from '../model/exhibitor-request.interface.js';
 import { foundOf } from '../login/request-user.js';
@@ -36,7 +36,7 @@ export class ExhibitorSelection<T = Exhibitor> {
    */
   async select(context: ExecutionContext | RequestPairLike, exhibitorId: string): Promise<T> {
     const { http, who, eventId, exhibitors } = this.#changed(context);
-    const selected = this.#services.ownOf(parsedRecords<T>(exhibitors), exhibitorId);
+    const selected = this.#services.ownOf(recordsAs<T>(exhibitors), exhibitorId);
     if (selected === undefined) {
       throw new ExhibitorError('invalid_argument', "exhibitorId: must be one of the user's own exhibitors", {
         tenant: who.tenant.key,

@@ -7,7 +7,7 @@ import type { HttpContext } from '../browser/http-context.js';
 import type { CheckedOptions } from '../config/check-options.js';
 import { browserLoginOf, type BrowserLogin, type Tenant } from '../config/tenant.js';
 import { safeReturnTo } from '../login/return-to.js';
-import { parseUrl } from '../model/parse-url.js';
+import { parseUrl } from '../model/urls.js';
 import { NestParts } from './nest-parts.service.js';
 import { ROUTE_SETTINGS, type RouteSettings } from './route-settings.js';
 

@@ -3,10 +3,9 @@ import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import type { Tenant } from '../config/tenant.js';
 import type { Clock } from '../call/clock.js';
 import type { Call, SharedWork } from '../call/call.js';
-import type { Calls } from '../call/calls.service.js';
+import { SharedWorks, type Calls } from '../call/calls.service.js';
 import { createCache, type ExpiringCache } from '../call/expiring-cache.js';
-import type { Rests, Subject } from '../call/rests.js';
-import { SharedWorks } from '../call/shared-work.js';
+import type { Rests, Subject } from '../call/partner.js';
 
 /** For how long a fetched document is used, and the last good one while it cannot be fetched, in ms. */
 const FRESH = 600_000;

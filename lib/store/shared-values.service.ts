@@ -8,9 +8,8 @@ import type { SharedStore } from '../model/shared-store.interface.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../config/check-options.js';
 import { storeDown } from '../config/problems/host-problems.js';
 import { ProblemLog } from '../config/problems/problem-log.service.js';
-import { Clock } from '../call/clock.js';
-import { withTimeout } from '../call/time-limit.js';
-import { Rests } from '../call/rests.js';
+import { Clock, withTimeout } from '../call/clock.js';
+import { Rests } from '../call/partner.js';
 import { createCache, type ExpiringCache } from '../call/expiring-cache.js';
 import { Sealer } from './sealer.service.js';
 

@@ -1,4 +1,4 @@
-import { AFTER_FAILED_TOKEN, LONGEST_RESTS, type Rests, type Subject } from '../call/rests.js';
+import { AFTER_FAILED_TOKEN, LONGEST_RESTS, type Rests, type Subject } from '../call/partner.js';
 import type { StateKey } from '../config/tenant.js';
 import type { Failure } from '../errors/failure.js';
 import { clientPause } from '../http/limits/pauses.js';

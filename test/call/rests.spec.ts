@@ -4,7 +4,7 @@
  */
 import { describe, expect, it } from '@jest/globals';
 import * as fc from 'fast-check';
-import { LONGEST_RESTS, type Rests } from '../../lib/call/rests.js';
+import { LONGEST_RESTS, type Rests } from '../../lib/call/partner.js';
 import type { Failure } from '../../lib/errors/failure.js';
 import { TokenState } from '../../lib/tokens/token-state.js';
 import {

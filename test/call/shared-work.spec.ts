@@ -1,6 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { Calls } from '../../lib/call/calls.service.js';
-import { SharedWorks } from '../../lib/call/shared-work.js';
+import { Calls, SharedWorks } from '../../lib/call/calls.service.js';
 import { StoppedClock } from '../support/clock.js';
 
 /** Each work has an hour: a timer that is left would hold the process. */

@@ -1,8 +1,7 @@
 import { getEventListeners, getMaxListeners, once } from 'node:events';
 import { describe, expect, it } from '@jest/globals';
-import { Clock } from '../../lib/call/clock.js';
+import { Clock, TimeoutError, withTimeout } from '../../lib/call/clock.js';
 import { Call, onAbort } from '../../lib/call/call.js';
-import { TimeoutError, withTimeout } from '../../lib/call/time-limit.js';
 import { createCache } from '../../lib/call/expiring-cache.js';
 import { StoppedClock } from '../support/clock.js';
 import { pause } from '../support/wait.js';

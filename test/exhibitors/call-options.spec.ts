@@ -6,7 +6,7 @@ import {
   lookupOptions,
   snapshotOptions,
   streamOptions,
-} from '../../lib/exhibitors/call-options.schema.js';
+} from '../../lib/exhibitors/call-runner.service.js';
 import { checkContactEmail, checkEventId } from '../../lib/model/path-parameters.js';
 import { contactEmail } from '../../lib/oidc/user-info.service.js';
 

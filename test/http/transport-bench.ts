@@ -7,7 +7,7 @@ import type { TenantRegistry } from '../../lib/config/tenant-registry.service.js
 import type { Tenant } from '../../lib/config/tenant.js';
 import { Clock } from '../../lib/call/clock.js';
 import { Calls } from '../../lib/call/calls.service.js';
-import { Rests } from '../../lib/call/rests.js';
+import { Rests } from '../../lib/call/partner.js';
 import type { TransportReply, TransportRequest } from '../../lib/http/transport-request.interface.js';
 import { loadAxios } from '../../lib/http/wire/axios-client.js';
 import { Transport } from '../../lib/http/transport.service.js';

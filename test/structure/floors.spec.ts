@@ -27,8 +27,7 @@ const ASIDE = ['integrations', 'development'];
  * The sandbox reads addresses, host names and the variables of a host, as the service itself. The mirror digests records, and checks ids of
  * events, as the module. OpenTelemetry hides the same addresses as the log.
  */
-const CHECKS =
-  /^model\/(path-parameters|digest|json-values|host-variables|lookup-path|loopback|parse-url)\.ts$/;
+const CHECKS = /^model\/(path-parameters|digest|json-values|host-variables|urls)\.ts$/;
 
 /** An import of a file of `lib/`: of another one, or of a package. */
 interface Import {

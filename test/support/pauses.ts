@@ -1,4 +1,4 @@
-import { Rests } from '../../lib/call/rests.js';
+import { Rests } from '../../lib/call/partner.js';
 import type { Failure } from '../../lib/errors/failure.js';
 import { Pauses, type Turn } from '../../lib/http/limits/pauses.js';
 import type { Operation } from '../../lib/http/transport-request.interface.js';

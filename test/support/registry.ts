@@ -5,7 +5,7 @@ import { Sealer } from '../../lib/store/sealer.service.js';
 import { SharedValues } from '../../lib/store/shared-values.service.js';
 import { Calls } from '../../lib/call/calls.service.js';
 import type { Clock } from '../../lib/call/clock.js';
-import { Rests } from '../../lib/call/rests.js';
+import { Rests } from '../../lib/call/partner.js';
 
 /** The values that processes with these options share, without an application. */
 export function sharedValuesOf(options: CheckedOptions, clock: Clock): SharedValues {

@@ -1,7 +1,7 @@
 /** When a token is requested again after a failure or a refusal, as a table. With real servers: `tokens.spec.ts`. */
 import { describe, expect, it } from '@jest/globals';
 import * as fc from 'fast-check';
-import { Rests } from '../../lib/call/rests.js';
+import { Rests } from '../../lib/call/partner.js';
 import type { Failure } from '../../lib/errors/failure.js';
 import { TokenState } from '../../lib/tokens/token-state.js';
 import { StoppedClock } from '../support/clock.js';

@@ -1,6 +1,6 @@
 /** What an operator may have to mend where a request to a partner fails or is refused: the options to look at, or none. */
 import { isRecord } from '../../model/json-values.js';
-import { contactIn, withoutContact } from '../../model/lookup-path.js';
+import { contactIn, withoutContact } from '../../model/urls.js';
 import { hideSecrets, untrustedText } from '../../model/untrusted-text.js';
 import type { EndpointName, Tenant } from '../tenant.js';
 import type { Problem } from './problem.interface.js';

@@ -6,7 +6,7 @@ import { addressOption } from '../../config/problems/partner-problems.js';
 import { keySetOf } from '../../oidc/key-set.js';
 import { metadataUrl, OpenIdProvider } from '../../oidc/openid-provider.service.js';
 import { unverified } from '../../oidc/verify-signature.js';
-import { parseUrl } from '../../model/parse-url.js';
+import { parseUrl } from '../../model/urls.js';
 import { isAllowedUrl } from '../../config/value-schemas.js';
 import { browserLoginOf, loginOf, Tenant } from '../../config/tenant.js';
 import { refusesSecret } from '../../tokens/client-authentication.js';

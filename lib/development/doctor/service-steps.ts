@@ -1,6 +1,5 @@
 import { ExhibitorLookups } from '../../exhibitors/lookups/exhibitor-lookups.service.js';
-import { listPath } from '../../exhibitors/pages/exhibitor-pages.service.js';
-import { parsePage } from '../../exhibitors/parse-replies.js';
+import { listPath, parsePage } from '../../exhibitors/pages/exhibitor-pages.service.js';
 import { metadataUrl } from '../../oidc/openid-provider.service.js';
 import { unverified } from '../../oidc/verify-signature.js';
 import { shownUrl } from '../../config/problems/partner-problems.js';

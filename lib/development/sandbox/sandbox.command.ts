@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
 import { constants } from 'node:os';
 import { parseArgs } from 'node:util';
-import { parseUrl } from '../../model/parse-url.js';
+import { parseUrl } from '../../model/urls.js';
 import { ExhibitorSandbox } from './exhibitor-sandbox.js';
 import { parseSeed } from './seed/seed.js';
 

@@ -1,5 +1,5 @@
 import { isRecord } from '../../model/json-values.js';
-import { parseUrl } from '../../model/parse-url.js';
+import { parseUrl } from '../../model/urls.js';
 
 /** What JSON values look like. No value is in it. */
 

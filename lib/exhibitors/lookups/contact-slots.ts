@@ -1,6 +1,6 @@
 import { ExhibitorError } from '../../errors/exhibitor.error.js';
 import type { Call } from '../../call/call.js';
-import { Semaphore } from '../../call/semaphore.js';
+import { Semaphore } from '../../call/calls.service.js';
 import type { LookupSubject } from './lookup-endpoint.js';
 
 /** Lookups of one contact under way at a tenant, and further ones that wait. */

@@ -6,9 +6,8 @@ import { CHECKED_OPTIONS, type CheckedOptions } from '../../config/check-options
 import { ProblemLog } from '../../config/problems/problem-log.service.js';
 import { Clock } from '../../call/clock.js';
 import type { Call, SharedWork } from '../../call/call.js';
-import { Calls } from '../../call/calls.service.js';
-import { Rests } from '../../call/rests.js';
-import { mayStartNext, SharedWorks } from '../../call/shared-work.js';
+import { Calls, mayStartNext, SharedWorks } from '../../call/calls.service.js';
+import { Rests } from '../../call/partner.js';
 import { createCache, type ExpiringCache } from '../../call/expiring-cache.js';
 import type { LookupFilter } from '../call-options.interface.js';
 import { exhibitorIdOf, type ExhibitorIdOf } from '../exhibitor-id.js';
@@ -59,7 +58,7 @@ export class ExhibitorLookups {
       this.#cache = createCache(clock, { max, maxSize: maxBytes });
     }
     const idOf = exhibitorIdOf(settings);
-    this.#endpoint = new LookupEndpoint(client, settings.exhibitorSchema, idOf, log);
+    this.#endpoint = new LookupEndpoint(client, settings.exhibitorSchema === undefined ? idOf : undefined);
     // The endpoint has the function as it is: one object of a reply that it cannot read has no id, which is no fault of the host.
     this.idOf = (record) => {
       try {

@@ -1,13 +1,10 @@
 import { isExhibitorError } from '../../errors/is-exhibitor-error.js';
 import { freezeJson, isRecord } from '../../model/json-values.js';
-import type { ExhibitorSettings } from '../../config/exhibitor-settings.js';
-import type { ProblemLog } from '../../config/problems/problem-log.service.js';
 import type { Tenant } from '../../config/tenant.js';
 import type { Call } from '../../call/call.js';
 import type { ExhibitorIdOf } from '../exhibitor-id.js';
-import { membersOf, parseLookup, parseRecords } from '../parse-replies.js';
 import type { RestClient } from '../rest-client.service.js';
-import { isPartOfLookup, readLookupPages } from './lookup-pages.js';
+import { isPartOfLookup, membersOf, parseLookup, readLookupPages } from './lookup-reply.js';
 
 const TEMPLATE = '/api/v1/exhibitor/event/{eventId}/contactEmail/{contactEmail}';
 
@@ -26,11 +23,10 @@ export interface LookupAnswer {
 
 /** The lookup endpoint (service specification, Endpoints §3), and what is made of its rows. */
 export class LookupEndpoint {
+  /** @param idOf `undefined` where `exhibitorSchema` decides whether one object is an exhibitor */
   constructor(
     private readonly rest: RestClient,
-    private readonly schema: ExhibitorSettings['exhibitorSchema'],
-    private readonly idOf: ExhibitorIdOf,
-    private readonly log: ProblemLog,
+    private readonly idOf: ExhibitorIdOf | undefined,
   ) {}
 
   /**
@@ -44,12 +40,11 @@ export class LookupEndpoint {
     const body = await this.#fetch(subject, '', call);
     const rows = isPartOfLookup(body)
       ? await readLookupPages(body, tenant, call, (query) => this.#fetch(subject, query, call))
-      : parseLookup(body, tenant, this.schema === undefined ? this.idOf : undefined);
+      : parseLookup(body, tenant, this.idOf);
     const bytes = Buffer.byteLength(JSON.stringify(rows));
     const isOne = isRecord(body) && rows[0] === body;
-    const origin = { tenant, log: this.log, path: '', note: isOne ? membersOf(body) : undefined };
-    const parsed = parseRecords(rows, this.schema, origin);
-    const records = parsed instanceof Promise ? await call.race(parsed) : parsed;
+    const place = { tenant, path: '', note: isOne ? membersOf(body) : undefined };
+    const records = await this.rest.records(rows, place, call);
     freezeJson(records);
     return { records, bytes };
   }

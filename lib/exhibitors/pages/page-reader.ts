@@ -3,7 +3,7 @@ import type { ExhibitorErrorCode } from '../../errors/error-codes.js';
 import { isExhibitorError } from '../../errors/is-exhibitor-error.js';
 import { PaginationDriftError, type PaginationBreach } from '../../errors/pagination-drift.error.js';
 import type { Call } from '../../call/call.js';
-import type { StreamCall } from '../call-options.schema.js';
+import type { StreamCall } from '../call-runner.service.js';
 import type { ExhibitorPage } from './exhibitor-page.interface.js';
 import {
   comparePage,

@@ -1,6 +1,6 @@
 import type { Clock } from '../../call/clock.js';
 import type { Call } from '../../call/call.js';
-import { offerSlot, queued, type Queue } from '../../call/semaphore.js';
+import { offerSlot, queued, type Queue } from '../../call/calls.service.js';
 
 /** For how long an origin counts as shared after requests of two tenants, in ms. */
 const SHARED_FOR = 60_000;

@@ -1,6 +1,6 @@
 import type { Call } from '../../call/call.js';
 import type { Clock } from '../../call/clock.js';
-import type { Rest, Rests, Subject } from '../../call/rests.js';
+import type { Rest, Rests, Subject } from '../../call/partner.js';
 import type { Failure } from '../../errors/failure.js';
 import type { Operation } from '../transport-request.interface.js';
 

@@ -1,5 +1,6 @@
+import { validateHeaderName, validateHeaderValue } from 'node:http';
 import type { HttpService } from '@nestjs/axios';
-import type { AxiosAdapter, AxiosInstance, AxiosStatic } from 'axios';
+import type { AxiosAdapter, AxiosInstance, AxiosRequestConfig, AxiosStatic } from 'axios';
 import { ConfigurationError } from '../../errors/configuration.error.js';
 import { ExhibitorError } from '../../errors/exhibitor.error.js';
 import type { Clock } from '../../call/clock.js';
@@ -7,7 +8,6 @@ import { loadPeer } from '../../config/installed-packages.js';
 import type { Call } from '../../call/call.js';
 import { failed, type Failed, type Outcome } from '../outcome.js';
 import { HttpClient, type OutgoingRequest } from './http-client.js';
-import { withHeadersOfHost } from './request-headers.js';
 
 /** A request of ours, before interceptors of the host added headers. */
 export type OwnRequest = OutgoingRequest & { headers: Readonly<Record<string, string>> };
@@ -177,4 +177,55 @@ function addInterceptors(instance: AxiosInstance, configure: (instance: AxiosIns
       { path: 'axios', expected: 'must add its interceptors before it returns' },
     ]);
   }
+}
+
+/**
+ * Headers that interceptors of the host cannot set. They name the tenant and its rights, say what is sent and accepted, or
+ * belong to the connection.
+ */
+const OWN_HEADERS: ReadonlySet<string> = new Set([
+  'authorization',
+  'x-tenant-id',
+  'accept',
+  'accept-encoding',
+  'content-type',
+  'content-length',
+  'host',
+  'connection',
+  'keep-alive',
+  'proxy-connection',
+  'transfer-encoding',
+  'upgrade',
+  'expect',
+  'te',
+  'trailer',
+]);
+
+/**
+ * The headers of a request together with those that interceptors of the host added.
+ *
+ * @throws {TypeError} where one of them is no HTTP header. The message names it, without its value
+ */
+function withHeadersOfHost(
+  own: Readonly<Record<string, string>>,
+  seen: NonNullable<AxiosRequestConfig['headers']>,
+): Record<string, string | string[]> {
+  const all: Record<string, string | string[]> = { ...own };
+  for (const [anyCase, value] of Object.entries(seen)) {
+    const name = anyCase.toLowerCase();
+    if (
+      value === own[name] ||
+      OWN_HEADERS.has(name) ||
+      value === undefined ||
+      value === null ||
+      value === false
+    ) {
+      continue;
+    }
+    const text = Array.isArray(value) ? value.map(String) : String(value);
+    validateHeaderName(name);
+    [text].flat().forEach((one) => validateHeaderValue(name, one));
+    all[name] = text;
+  }
+  return all;
 }

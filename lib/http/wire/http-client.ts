@@ -2,9 +2,8 @@ import type { Dispatcher } from 'undici';
 import type { Clock } from '../../call/clock.js';
 import type { Call } from '../../call/call.js';
 import { isLate } from '../../call/partner.js';
-import { codeOfStatus, failed, type Answered, type Failed, type Outcome } from '../outcome.js';
+import { failed, type Answered, type Failed, type Outcome } from '../outcome.js';
 import { Connections } from './connections.js';
-import { Connector } from './connector.js';
 import { NetworkErrors } from './network-errors.js';
 import { drop, parseBody, readBody, ReplyTurns, TOO_LARGE, unpack, UnreadableBody } from './reply-body.js';
 
@@ -55,7 +54,7 @@ export class HttpClient {
     private readonly clock: Clock,
     maxConnections: number,
   ) {
-    this.#connections = new Connections(new Connector(clock), maxConnections);
+    this.#connections = new Connections(clock, maxConnections);
   }
 
   /**
@@ -194,6 +193,14 @@ function joined(received: Dispatcher.ResponseData['headers']): Record<string, st
     headers[name] = Array.isArray(value) ? value.join(', ') : value;
   }
   return headers;
+}
+
+/** Error code of a reply when there is no further attempt. */
+function codeOfStatus(status: number): Answered['code'] {
+  if (status === 429) {
+    return 'rate_limited';
+  }
+  return status === 408 || status >= 500 ? 'service_unavailable' : undefined;
 }
 
 function malformed(problem: string, status: number, sentAt: number): Failed {

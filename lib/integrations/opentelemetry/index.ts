@@ -1,7 +1,7 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import type { Meter } from '@opentelemetry/api';
 import type { LoginMessage, LookupMessage, RequestMessage, TokenMessage } from '../../index.js';
-import { withoutContact } from '../../model/lookup-path.js';
+import { withoutContact } from '../../model/urls.js';
 
 /** Those of the semantic conventions, in seconds. */
 const BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10];

@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type * as OidcProvider from 'oidc-provider';
-import { isLoopback } from '../../../model/loopback.js';
-import { parseUrl } from '../../../model/parse-url.js';
+import { isLoopback, parseUrl } from '../../../model/urls.js';
 import { extraTokenClaims, PORTAL_APP, resourceIndicators } from './api-access.js';
 import { createGrant, extendSessions, loginPageUrl } from './login.js';
 import { PAGE_HEADERS, renderLogoutPage, renderNotice } from './login-page.js';

@@ -1,6 +1,5 @@
 import { IncomingMessage, type RequestListener, type ServerResponse } from 'node:http';
-import { isLoopback } from '../../../model/loopback.js';
-import { parseUrl } from '../../../model/parse-url.js';
+import { isLoopback, parseUrl } from '../../../model/urls.js';
 import { handleConsole, isConsole } from '../console.js';
 import { sendFault } from '../faults.js';
 import type { Provider } from '../provider/identity-provider.js';

@@ -1,10 +1,13 @@
 import type { Call } from '../../call/call.js';
 import { PaginationDriftError, type PaginationBreach } from '../../errors/pagination-drift.error.js';
 import { isRecord } from '../../model/json-values.js';
+import { ExhibitorError } from '../../errors/exhibitor.error.js';
+import { memberName, untrustedText } from '../../model/untrusted-text.js';
 import { rowsExpected, type Page } from '../pages/page-drift.js';
 import { PageReader } from '../pages/page-reader.js';
 import { pagesOf } from '../pages/read-pages.js';
-import { malformedLookup, parsePage } from '../parse-replies.js';
+import type { ExhibitorIdOf } from '../exhibitor-id.js';
+import { parsePage } from '../pages/exhibitor-pages.service.js';
 
 const MOST_PAGES = 20;
 
@@ -86,4 +89,72 @@ function pageOf(number: number, body: unknown, tenant: string): Page {
 
 function drift(breach: PaginationBreach, tenant: string): PaginationDriftError {
   return new PaginationDriftError(breach, 0, { tenant });
+}
+
+/**
+ * The exhibitors in the reply to a lookup. The service does not document whether it wraps them, or its reply where there is
+ * none. Accepted are an array, the paginated wrapper and one object; `null`, `{}`, `[]`, and the status 204 or 404, are no
+ * exhibitor. Some services answer 200 with a message, or with a wrapper of other names: one object is an exhibitor only where it has an id.
+ *
+ * @param body `undefined` after 204 and 404
+ *
+ * @param idOf absent where `exhibitorSchema` decides whether one object is an exhibitor
+ * @throws {ExhibitorError} `malformed_response` for anything else
+ */
+export function parseLookup(body: unknown, tenant: string, idOf?: ExhibitorIdOf): readonly unknown[] {
+  if (body === undefined || body === null) {
+    return [];
+  }
+  if (Array.isArray(body)) {
+    return body;
+  }
+  if (!isRecord(body)) {
+    throw malformedLookup('the reply is neither an object nor an array', tenant);
+  }
+  if (Object.keys(body).length === 0) {
+    return [];
+  }
+  if (isWrapper(body)) {
+    return rowsOf(body, tenant);
+  }
+  if (idOf !== undefined && !hasId(body, idOf)) {
+    throw malformedLookup(`one object, without an id (option exhibitorId); ${membersOf(body)}`, tenant);
+  }
+  return [body];
+}
+
+/** An id that a function of the host makes of an empty object as well, such as `undefined-undefined`, is none. */
+function hasId(body: Record<string, unknown>, idOf: ExhibitorIdOf): boolean {
+  const [id, none] = [body, {}].map((record) => {
+    try {
+      return idOf(record);
+    } catch {
+      return undefined;
+    }
+  });
+  return id !== undefined && id !== none;
+}
+
+/** What came instead of an exhibitor, for the log: names alone, of which one may be a value. */
+export function membersOf(body: object): string {
+  return `its members: ${untrustedText(Object.keys(body).map(memberName).join(', '), 200)}`;
+}
+
+/** An exhibitor may have a member `data`: only the paging information, or `data` as the only member, makes a wrapper. */
+function isWrapper(body: Record<string, unknown>): boolean {
+  return 'paginationMetadata' in body || (Array.isArray(body['data']) && Object.keys(body).length === 1);
+}
+
+function rowsOf({ data }: Record<string, unknown>, tenant: string): readonly unknown[] {
+  if (data === null) {
+    return [];
+  }
+  if (Array.isArray(data)) {
+    return data;
+  }
+  throw malformedLookup('data is not an array', tenant);
+}
+
+function malformedLookup(problem: string, tenant: string): ExhibitorError {
+  return new ExhibitorError('malformed_response', `not the exhibitors of a contact: ${problem}`, { tenant });
 }

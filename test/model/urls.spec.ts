@@ -1,5 +1,5 @@
 import { safeReturnTo } from '../../lib/login/return-to.js';
-import { parseUrl } from '../../lib/model/parse-url.js';
+import { parseUrl } from '../../lib/model/urls.js';
 
 it('still reads addresses with letters of Latin-1 when V8 has optimized it', () => {
   const addresses = ['http://münchen.example/é', 'https://example.com/ß?ü'];
