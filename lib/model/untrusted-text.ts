@@ -15,32 +15,31 @@ const NAMED =
 /** Control and format characters, line separators, lone surrogates: they could forge log lines or reverse their text. */
 const UNPRINTABLE = /[\p{C}\p{Zl}\p{Zp}]/gu;
 
-/** Characters at the beginning of a text of which any may be shown. */
-function shownPart(longest: number): number {
-  return longest * 4;
-}
+/** What may be shown is found in so many times as many characters: what is removed from these leaves room for what follows. */
+const READ_PER_SHOWN = 4;
 
 /**
  * Text from outside (service, provider, browser) for log lines and error messages: short, in one line, without e-mail
  * addresses, tokens and credentials.
  *
- * Only the beginning of the text is read, so that the time does not depend on its length. It is longer than what is shown: an
- * address that the end of the shown text would cut is still found as a whole.
+ * Only the beginning of the text is read, so that the time does not depend on its length. Its last characters, as many as an address
+ * may have, are never shown: an address that begins before them is found as a whole.
  *
  * @param longest most characters that are shown
  */
 export function untrustedText(text: string, longest = 100): string {
-  const read = text.slice(0, shownPart(longest) + LONGEST_ADDRESS);
+  const mayBeShown = READ_PER_SHOWN * longest;
+  const read = text.slice(0, mayBeShown + LONGEST_ADDRESS);
+  const neverShown = Math.max(0, read.length - mayBeShown);
   const withoutNamed = read.replace(NAMED, `$1${REMOVED}`);
-  // Where the text is longer, its last word may be the beginning of an address: this end is not shown.
-  const hiddenTail = Math.max(0, read.length - shownPart(longest));
+  const shownEnd = withoutNamed.length - neverShown;
   let isNextCredential = false;
   const shown = withoutNamed.replace(WORD, (word, at: number) => {
     const isHidden = isNextCredential || ADDRESS_OR_JWT.test(word);
     isNextCredential = SCHEME.test(word);
-    return isHidden ? REMOVED : word.slice(0, Math.max(0, withoutNamed.length - hiddenTail - at));
+    return isHidden ? REMOVED : word.slice(0, Math.max(0, shownEnd - at));
   });
-  const isCut = shown.length > longest || hiddenTail > 0;
+  const isCut = shown.length > longest || neverShown > 0;
   return `${shown.slice(0, longest).replace(UNPRINTABLE, ' ')}${isCut ? '…' : ''}`;
 }
 
@@ -54,7 +53,7 @@ export function hideSecrets(text: string, secrets: readonly string[], longest = 
   const forms = [...new Set(secrets.filter((secret) => secret !== '').flatMap(formsOf))];
   const longestForm = Math.max(0, ...forms.map((form) => form.length));
   // A form that begins where text is shown is found as a whole. Upper case, since `%2f` equals `%2F`.
-  const read = text.slice(0, shownPart(longest) + longestForm).toUpperCase();
+  const read = text.slice(0, READ_PER_SHOWN * longest + longestForm).toUpperCase();
   const hasSecret = forms.some((form) => read.includes(form.toUpperCase()));
   return hasSecret ? REMOVED : untrustedText(text, longest);
 }

@@ -19,14 +19,16 @@ const TOO_YOUNG = 10_000;
 /**
  * The token of a tenant, and what is known of it: by its rests, which requests there may be.
  *
- * | rest           | is begun                                        | and stops                                        |
- * | -------------- | ----------------------------------------------- | ------------------------------------------------ |
- * | `earlyRenewal` | after a renewal that failed, whatever the cause | renewals while the token that is held lasts      |
- * | `tokenRequest` | after a token request that failed               | requests with this secret: they fail likewise    |
- * | `replacement`  | with a renewal after a 401 or 403               | others after a 401 or 403, also of former states |
+ * | rest           | is begun after                                   | for                              | and stops                                       |
+ * | -------------- | ------------------------------------------------ | -------------------------------- | ----------------------------------------------- |
+ * | `earlyRenewal` | a renewal that failed, whatever the cause        | 5 s                              | renewals while the token that is held lasts     |
+ * |                | a token request that was refused for good        | 30 s                             | likewise                                        |
+ * |                | one whose reply asked for a pause                | what is left of the pause        | likewise                                        |
+ * | `tokenRequest` | one that failed and did not                      | 1 s, or 30 s if refused for good | requests with this secret: they fail likewise   |
+ * | `replacement`  | the start of a renewal because of a 401 or 403   | 10 s                             | others because of these, of later states too    |
  *
- * Where the host drops the token, a new state takes the place of this one: a renewal
- * under way, and the rests after its failures, are of the former state.
+ * Where the host drops the token, a new state takes the place of this one. A renewal under way, and the first two rests, are of the
+ * former state.
  */
 export class TokenState {
   /** Names it in the rests. */

@@ -102,9 +102,9 @@ export class ConnectionSlots {
     this.#lastTenant = tenant;
   }
 
-  /** True where one more connection is within the share of the tenant. */
+  /** True where a free slot may go to this user: its first one, or one within the share of its tenant. */
   #mayHoldMore({ tenant, held }: ConnectionUser): boolean {
-    // The first one of each purpose does not count, so that slow lists or forged codes do not delay the guards of the tenant.
+    // Each purpose of a tenant may have one, so that slow lists or forged codes do not delay the guards of the tenant.
     if (tenant !== undefined && held === 0) {
       return true;
     }
