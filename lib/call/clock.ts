@@ -4,7 +4,7 @@ import { Injectable } from '@nestjs/common';
 /** Longest delay of a Node timer, in ms (2³¹ − 1). A longer one fires at once. */
 export const LONGEST_TIMER = 2_147_483_647;
 
-/** The only source of time and randomness, so that tests can control both. */
+/** The time and the randomness of decisions, so that tests can control both. Timers and secrets have their own. */
 @Injectable()
 export class Clock {
   /**

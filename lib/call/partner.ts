@@ -16,26 +16,31 @@ export function isLate(silence: number, patience: number): boolean {
 }
 
 /**
- * What a call knows of its partner, the service or the provider, by its requests. The table has what each note makes of two facts:
+ * What a call knows of its partner, the service or the provider. Two facts, of which each has its readers:
  *
- * | note         | has failed | is excused: what failed, if anything, was not the partner |
- * | ------------ | ---------- | --------------------------------------------------------- |
- * | none yet     | no         | yes                                                       |
- * | `wasAsked`   | as before  | no                                                        |
- * | `answered`   | no         | as before                                                 |
- * | `failed`     | yes        | as before                                                 |
- * | `excused`    | as before  | yes, unless it has failed                                 |
+ * - It _has failed_: an old answer may serve (`staleIfError` of lookups).
+ * - It _is suspect_: where the call fails, a request of this call may be why, so a rest begins (of a token, of a published document).
+ *
+ * What each note makes of them:
+ *
+ * | note       | where                                                          | has failed | is suspect           |
+ * | ---------- | -------------------------------------------------------------- | ---------- | -------------------- |
+ * | none yet   |                                                                | no         | no                   |
+ * | `wasAsked` | a request is sent                                              | as before  | yes                  |
+ * | `answered` | it has a reply that the calling room judges                    | no         | as before            |
+ * | `failed`   | it has another one, or none in time; or the partner rests      | yes        | as before            |
+ * | `excused`  | it failed in this process, on its machine, in code of the host | as before  | only if it has failed |
  */
 export class Partner {
   /** When the request under way was sent, by {@link Clock.now}. It stays where the end of the call ends the request. */
   #askedAt: number | undefined;
   #hasFailed = false;
-  isExcused = true;
+  isSuspect = false;
 
   /** @param now {@link Clock.now} */
   wasAsked(now: number): void {
     this.#askedAt = now;
-    this.isExcused = false;
+    this.isSuspect = true;
   }
 
   answered(): void {
@@ -43,16 +48,14 @@ export class Partner {
     this.#hasFailed = false;
   }
 
-  /** Its reply was a failure, none came in time, or we leave it alone after that. */
   failed(): void {
     this.#askedAt = undefined;
     this.#hasFailed = true;
   }
 
-  /** The request failed in this process, on its machine or in code of the host, which says nothing of the partner. */
   excused(): void {
     this.#askedAt = undefined;
-    this.isExcused = !this.#hasFailed;
+    this.isSuspect = this.#hasFailed;
   }
 
   /**
@@ -66,7 +69,7 @@ export class Partner {
   }
 }
 
-/** What a rest is of, and how long it is at most, in ms. docs/concepts.md has the table for hosts. */
+/** What a rest is of, and how long it is, in ms; at most so long where a reply names the time. docs/concepts.md has the table for hosts. */
 export const LONGEST_RESTS = {
   /** Requests of a tenant to an origin for one purpose, after `Retry-After`. */
   purpose: 60_000,

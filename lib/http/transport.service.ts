@@ -23,10 +23,7 @@ type Factory = NonNullable<Tenant['http']['dispatcher']>;
 /** Time in ms from Nest's first hook until all calls end in any case: an endless `@Sse()` stream would hold the process. */
 const CLOSE_AFTER = 10_000;
 
-/**
- * Sends every request to the service and the provider. Retries, limits, circuits and the meaning of network failures are
- * decided here and nowhere else.
- */
+/** Sends every request to the service and the provider, through the dispatcher of its host and within its limits. */
 @Injectable()
 export class Transport implements OnModuleDestroy, OnApplicationShutdown {
   readonly #client: AxiosClient;

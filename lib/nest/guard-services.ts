@@ -128,7 +128,8 @@ export class ExhibitorGuardServices {
 
   /**
    * An identity that a step of a guard returned, with the tenant that was checked for it: that of {@link identityOf}, or a changed copy
-   * of it. One that the host made itself has the tenant that it names, and counts as one in a cookie.
+   * of it. Where none was found, or one of another tenant, the host made it
+   * itself: its tenant is the one that it names, and it counts as one in a cookie.
    *
    * @internal
    */

@@ -119,7 +119,7 @@ export class PublishedDocuments<T> {
       }
       return value;
     } catch (error) {
-      const isOfProvider = !call.partner.isExcused && this.#fetches.isLatest(document, call);
+      const isOfProvider = call.partner.isSuspect && this.#fetches.isLatest(document, call);
       if (isOfProvider && isExhibitorError(error)) {
         this.rests.begin(document.subject, undefined, failureOf(error));
       }

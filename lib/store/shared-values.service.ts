@@ -35,7 +35,7 @@ interface WriteOptions {
 
 /**
  * The `store` of the host. Keys are digests, since names may contain an address. A store that fails or does not answer within a
- * second is a cache miss and a warning, never a failure of the call; then it rests for 5 s.
+ * second is a cache miss and a warning; then it rests for 5 s.
  */
 @Injectable()
 export class SharedValues implements BeforeApplicationShutdown {
@@ -97,7 +97,7 @@ export class SharedValues implements BeforeApplicationShutdown {
   }
 
   /**
-   * Writes a logout at once, even while the store rests. What the store does not take is written once more after a second, and at the close
+   * Writes the end of a login or a logout at once, even while the store rests. What the store does not take is written once more after a second, and at the close
    * of the application. With `ifAbsent`, a text that is there counts as written.
    */
   async writeSoon(

@@ -227,7 +227,7 @@ export class TokenSource {
     try {
       return await this.endpoint.request(client, tenant, secretDigest, call);
     } catch (error) {
-      const wasAsked = call.sent > sentBefore && !call.partner.isExcused;
+      const wasAsked = call.sent > sentBefore && call.partner.isSuspect;
       if (isExhibitorError(error) && wasAsked) {
         state.requestFailed(originOf(client.tokenUrl), secretDigest, failureOf(error), isPermanent(error));
       }

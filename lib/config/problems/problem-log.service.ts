@@ -104,8 +104,8 @@ export class ProblemLog implements OnApplicationShutdown {
   }
 
   /**
-   * Logs why a login or a token is refused, and returns the error for its caller. Every refusal comes from here, but for those that a
-   * person alone can cause: `denied`, and a `state` that is missing, spent, expired or does not open.
+   * Logs why a check refuses a login or a token, and returns the error for its caller. No line has only what a person alone can cause:
+   * `denied`, and a `state` that is missing, spent, expired or does not open.
    *
    * @param what that is refused: `ID token`, `callback`
    * @param details `message` is for visitors

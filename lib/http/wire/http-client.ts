@@ -4,7 +4,7 @@ import type { Call } from '../../call/call.js';
 import { isLate } from '../../call/partner.js';
 import { failed, type Answered, type Failed, type Outcome } from '../outcome.js';
 import { Connections } from './connections.js';
-import { NetworkErrors } from './network-errors.js';
+import { NetworkErrors, proxyRefused } from './network-errors.js';
 import { drop, parseBody, readBody, ReplyTurns, TOO_LARGE, unpack, UnreadableBody } from './reply-body.js';
 
 /** One request, without retries. */
@@ -128,8 +128,7 @@ export class HttpClient {
       }
       if (received.statusCode === 407 && dispatcher !== undefined) {
         drop(received.body);
-        // In the form of undici's own error of a proxy: `NetworkErrors` reads the status from the message.
-        throw new Error('Proxy (407)');
+        return proxyRefused('407', sent.sentAt);
       }
       sent.status = received.statusCode;
       return await this.#read(received, request, sent);

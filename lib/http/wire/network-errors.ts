@@ -12,6 +12,8 @@ const NO_HTTP: ReadonlySet<string> = new Set(['UND_ERR_INFO', 'UND_ERR_HEADERS_O
 /** Codes for a limit of this process or machine, which no partner and no address causes. */
 const LOCAL = /^(?:EMFILE|ENFILE|EADDRNOTAVAIL|EADDRINUSE|ENOBUFS|ENOMEM|ENETDOWN|EPERM|EACCES)$/;
 
+const NOT_REACHED = 'the service could not be reached';
+
 const CONNECT_ERROR = 'undici:client:connectError';
 
 /** How a request was sent. */
@@ -46,71 +48,98 @@ export class NetworkErrors {
   }
 
   /**
-   * The first that is so: the reply was cut; a connection was reset; it had no HTTP; a limit of this machine; else there was no connection.
+   * The first row that fits counts. A proxy is any dispatcher of the host.
+   *
+   * | a request ended                              | there is no reply: it was | sent again | to blame                                      |
+   * | -------------------------------------------- | ------------------------- | ---------- | --------------------------------------------- |
+   * | after the head of its reply                  | (cut)                     | later      | the partner                                   |
+   * | by a reset of a connection that was made     | unanswered                | at once    | the partner; behind a proxy without TLS: either |
+   * | since what answers there is no HTTP          | unanswered                | later      | the partner                                   |
+   * | by a limit of this process or machine        |                           | later      | us                                            |
+   * | since the proxy refused it                   | unreached                 | later      | the proxy                                     |
+   * | since its server was not reached             | unreached                 | later      | the partner; through a proxy: either          |
+   * | since another server was not reached         | unreached                 | later      | the proxy                                     |
    *
    * @param error with which undici ended the request
    */
-  failure(error: unknown, { status, sentAt }: Pick<Failed, 'status' | 'sentAt'>, route: Route): Failed {
-    const network = { cause: 'network', repeat: 'later', status, sentAt } as const;
+  failure(
+    error: unknown,
+    { status, sentAt }: Pick<Failed, 'status' | 'sentAt'>,
+    { origin, dispatcher }: Route,
+  ): Failed {
+    const later = { cause: 'network', repeat: 'later', status, sentAt } as const;
     if (status !== undefined) {
-      return failed('the reply was cut short', { ...network, blame: 'partner' });
+      return failed('the reply was cut short', { ...later, blame: 'partner' });
     }
-    const message = 'the service could not be reached';
     const code = localCode(error);
     const unreached = isRecord(error) ? this.#unreached.get(error) : undefined;
     const isConnected = unreached === undefined;
     if (isConnected && RESET.has(code)) {
-      const reset = { ...network, noReply: 'unanswered', repeat: 'at once' } as const;
-      // A proxy without TLS behind it: it or the service.
-      return route.dispatcher !== undefined && route.origin.startsWith('http:')
-        ? failed(message, { ...reset, blame: 'either', why: code })
-        : failed(message, { ...reset, blame: 'partner' });
+      const reset = { ...later, noReply: 'unanswered', repeat: 'at once' } as const;
+      return dispatcher !== undefined && origin.startsWith('http:')
+        ? failed(NOT_REACHED, { ...reset, blame: 'either', why: code })
+        : failed(NOT_REACHED, { ...reset, blame: 'partner' });
     }
     if (isConnected && (NO_HTTP.has(code) || code.startsWith('HPE_'))) {
-      return failed(message, { ...network, noReply: 'unanswered', blame: 'partner' });
+      return failed(NOT_REACHED, { ...later, noReply: 'unanswered', blame: 'partner' });
     }
     if (LOCAL.test(code)) {
       const limit = `${code}, a limit of this process or machine: open files (ulimit -n), ports, memory or a firewall`;
-      return failed(message, { ...network, blame: 'us', why: limit });
+      return failed(NOT_REACHED, { ...later, blame: 'us', why: limit });
     }
-    return failed(message, {
-      ...network,
-      noReply: 'unreached',
-      ...whyUnreached(error, code, route, unreached),
-    });
+    // undici has the status of a proxy in the message only.
+    const [, proxyStatus] = /^Proxy .*\((\d{3})\)/.exec(String(Object(error).message)) ?? [];
+    if (dispatcher !== undefined && proxyStatus !== undefined) {
+      return proxyRefused(proxyStatus, sentAt);
+    }
+    const isOther = dispatcher !== undefined && !isConnected && unreached !== new URL(origin).host;
+    return isOther
+      ? failed(NOT_REACHED, {
+          ...later,
+          noReply: 'unreached',
+          blame: 'dispatcher',
+          why: `${code} at ${unreached}`,
+        })
+      : failed(NOT_REACHED, {
+          ...later,
+          noReply: 'unreached',
+          blame: dispatcher === undefined ? 'partner' : 'either',
+          why: code,
+        });
   }
 
   readonly #hear = (message: unknown): void => {
     const { error, connectParams }: Record<string, unknown> = Object(message);
     if (isRecord(error) && !this.#unreached.has(error)) {
       this.#unreached.set(error, String(Object(connectParams).host));
-      // After its own code undici connects again at once, without end, and for aborted requests too (measured: 1,200 times a
-      // second to a proxy that closes the connection).
-      if (error['code'] === 'UND_ERR_SOCKET' && this.#ours.getStore() === true) {
-        error['code'] = 'ECONNRESET';
+      if (this.#ours.getStore() === true) {
+        doNotReconnect(error);
       }
     }
   };
 }
 
-/** A proxy failed where it says so, or where another server than that of the request was not reached. Else it is one of both. */
-function whyUnreached(
-  error: unknown,
-  code: string,
-  { origin, dispatcher }: Route,
-  unreached: string | undefined,
-): Pick<Failed, 'blame' | 'why'> {
-  if (dispatcher === undefined) {
-    return { blame: 'partner', why: code };
+/**
+ * After an error of its own code undici connects again at once, without end, and for aborted requests too (measured: 1,200 times a second
+ * to a proxy that closes the connection).
+ */
+function doNotReconnect(error: Record<string, unknown>): void {
+  if (error['code'] === 'UND_ERR_SOCKET') {
+    error['code'] = 'ECONNRESET';
   }
-  // undici has the status in the message only.
-  const [, status] = /^Proxy .*\((\d{3})\)/.exec(String(Object(error).message)) ?? [];
-  if (status !== undefined) {
-    return { blame: 'dispatcher', why: `the proxy answered ${status}` };
-  }
-  return unreached === undefined || unreached === new URL(origin).host
-    ? { blame: 'either', why: code }
-    : { blame: 'dispatcher', why: `${code} at ${unreached}` };
+}
+
+/** The proxy of the host answered itself, with this status. */
+export function proxyRefused(status: string, sentAt: number | undefined): Failed {
+  const why = `the proxy answered ${status}`;
+  return failed(NOT_REACHED, {
+    cause: 'network',
+    repeat: 'later',
+    noReply: 'unreached',
+    blame: 'dispatcher',
+    why,
+    sentAt,
+  });
 }
 
 /** Without a file descriptor, look-ups of names end as those of unknown names, or with EINVAL (measured, glibc). */

@@ -193,7 +193,7 @@ export class ReplyTurns {
   /** Replies that were parsed in this turn. */
   #parsed = 0;
 
-  /** Parses a reply now, or after those that wait already. */
+  /** Begins to parse a reply now, or in a later turn. */
   take(parse: () => void): void {
     if (this.#parsed === PER_TURN) {
       this.#waiting.push(parse);
