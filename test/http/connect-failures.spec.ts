@@ -10,6 +10,7 @@ import { firstValueFrom } from 'rxjs';
 import { Client, errors, type Dispatcher } from 'undici';
 import { PartnerFailures } from '../../lib/config/problems/partner-failures.js';
 import { ExhibitorModule, ExhibitorsService, TokenService, type HttpOptions } from '../../lib/index.js';
+import { addSecret } from '../setup/leaks.js';
 import { clockOf } from '../support/clock.js';
 import { useClosing } from '../support/lifetimes.js';
 import { OperatorLines } from '../support/operator-lines.js';
@@ -77,13 +78,29 @@ const answering = (status: number) =>
   proxyThat((client) => client.end(`HTTP/1.1 ${status} No\r\ncontent-length: 0\r\n\r\n`));
 const proxied = (uri: string, options: object = {}): HttpOptions =>
   through(({ ProxyAgent }) => new ProxyAgent({ uri, ...options }));
+/** The address with a password that no error may show. */
+function withPassword(address: string): string {
+  const password = 'proxy password of the tests';
+  addSecret(password);
+  return address.replace('//', `//portal:${encodeURIComponent(password)}@`);
+}
 const tlsProxy = () => serve(createHttps(CERTIFICATE), 'https');
 
 describe('a connection that a proxy does not make is told as a problem of http.dispatcher', () => {
   it.each<[string, http: () => Promise<HttpOptions>, reason: string]>([
     ['nobody listens', async () => proxied(NOBODY), 'ECONNREFUSED at 127.0.0.1:9'],
+    [
+      'nobody listens, with a password in its address',
+      async () => proxied(withPassword(NOBODY)),
+      'ECONNREFUSED at 127.0.0.1:9',
+    ],
     ['its name is unknown', async () => proxied(UNKNOWN), `ENOTFOUND at ${new URL(UNKNOWN).host}`],
     ['407', async () => proxied(await answering(407)), 'the proxy answered 407'],
+    [
+      '407 to a password in its address',
+      async () => proxied(withPassword(await answering(407))),
+      'the proxy answered 407',
+    ],
     ['502', async () => proxied(await answering(502)), 'the proxy answered 502'],
     [
       'its certificate',

@@ -4,11 +4,15 @@ import { createHash, randomBytes, randomUUID } from 'node:crypto';
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { Controller, Get, UseGuards, type Type } from '@nestjs/common';
 import { decodeJwt, SignJWT, UnsecuredJWT, type JWTPayload } from 'jose';
 import {
+  CurrentExhibitors,
   ExhibitorLogins,
   TenantRegistry,
   TokenValidator,
+  type Exhibitor,
+  type ExhibitorGuard,
   type ExhibitorIdentity,
   type ExhibitorModuleOptions,
   type TenantOptions,
@@ -18,9 +22,10 @@ import { BearerIdentities } from '../../lib/login/bearer-identities.service.js';
 import { bodyOf, idsOf, signIn } from '../nest/signed-in.js';
 import { expectError, logOut } from './journey.js';
 import { namedSnippets } from '../structure/readme.js';
+import { BoothController } from '../support/booth.controller.js';
 import { clockOf } from '../support/clock.js';
 import { AUDIENCE, useFrontDoor } from '../support/front-door.js';
-import { COOKIE_SECRET, startHost, type Host, type HostKind } from '../support/host.js';
+import { COOKIE_SECRET, startHost, type Host, type HostKind, type HostOptions } from '../support/host.js';
 import type { OtherOptions, TenantsOption } from '../support/module-options.js';
 import { OperatorLines } from '../support/operator-lines.js';
 import { KEYS } from '../support/provider-keys.js';
@@ -44,9 +49,15 @@ type Options = (
 ) => OtherOptions & { tenant?: TenantOptions | undefined; tenants?: TenantsOption };
 
 /** A host with one tenant at the front door. */
-async function start(own: Options = () => ({}), kind?: HostKind): Promise<Host> {
+async function start(
+  own: Options = () => ({}),
+  kind?: HostKind,
+  { controllers, port }: Pick<HostOptions, 'controllers' | 'port'> = {},
+): Promise<Host> {
   const host = await startHost({
     kind,
+    controllers,
+    port,
     options: (redirectUri) =>
       ({
         tenant: door.tenantOptions('acme', redirectUri),
@@ -372,6 +383,27 @@ it.each(['express', 'fastify'] as const)(
   },
 );
 
+it('a login outlasts a change of session where its place is still named, and counts again after a change back', async () => {
+  const { port } = new URL((await start(withBoth)).url);
+  const visitor = new Visitor();
+  const statusAfter = async (
+    session: ExhibitorModuleOptions['session'],
+    kind?: HostKind,
+  ): Promise<number> => {
+    await hosts.pop()?.close();
+    const own: Options = () => ({ session, secrets: [COOKIE_SECRET] });
+    const host = await start(own, kind, { port: Number(port) });
+    if (visitor.cookies().size === 0) {
+      await signIn(sandbox, host, 'olga.one', {}, visitor);
+    }
+    return (await visitor.visit(`${host.url}/me`)).status;
+  };
+  expect(await statusAfter(['cookie'])).toBe(200);
+  expect(await statusAfter(['bearer', 'cookie'])).toBe(200);
+  expect(await statusAfter(['host'], 'express + express-session')).toBe(401);
+  expect(await statusAfter(['cookie'])).toBe(200);
+});
+
 it('a bearer token has no selection of the browser beside it: each request names the exhibitor', async () => {
   const host = await start(withBoth);
   const visitor = await signIn(sandbox, host, 'sam.several');
@@ -658,11 +690,19 @@ describe('the access tokens that the sandbox grants to people', () => {
   describe('serve the host of docs/recipes.md', () => {
     let host: Host;
     beforeAll(async () => {
-      const { portalOptions } = await loadSnippets<{ portalOptions(): ExhibitorModuleOptions }>(
-        'recipes.md',
-        'bearer-and-cookie',
-      );
-      host = await start((redirectUri) => {
+      const { portalOptions, TokenGuard } = await loadSnippets<{
+        portalOptions(): ExhibitorModuleOptions;
+        TokenGuard: Type<ExhibitorGuard>;
+      }>('recipes.md', 'bearer-and-cookie', 'bearer-only');
+      @Controller('api/events/:eventId')
+      class ApiController {
+        @Get('booths')
+        @UseGuards(TokenGuard)
+        booths(@CurrentExhibitors() exhibitors: Exhibitor[]): Exhibitor[] {
+          return exhibitors;
+        }
+      }
+      const options: Options = (redirectUri) => {
         const before = { ...process.env };
         Object.assign(process.env, sandbox.environment('acme', { redirectUri }));
         try {
@@ -670,7 +710,8 @@ describe('the access tokens that the sandbox grants to people', () => {
         } finally {
           process.env = before;
         }
-      });
+      };
+      host = await start(options, 'express', { controllers: [BoothController, ApiController] });
     });
 
     it('which answers to its curl', async () => {
@@ -690,6 +731,20 @@ describe('the access tokens that the sandbox grants to people', () => {
       expect(me['identity']).toMatchObject({ email: 'olga.one@example.com', clientId: 'portal-app' });
       const visitor = await signIn(sandbox, host);
       expect(bodyOf(await visitor.visit(`${host.url}/events/world-2026/mine`))).toHaveLength(3);
+    });
+
+    it('whose TokenGuard takes tokens only, and says so to a person with a login', async () => {
+      const visitor = await signIn(sandbox, host);
+      const booths = `${host.url}/api/events/world-2026/booths`;
+      const send = (authorization: string): Promise<Reply> =>
+        visitor.visit(booths, { headers: { authorization } });
+      const token = await sandbox.accessToken('olga.one');
+      expect(bodyOf(await send(`bearer  ${token} `))).toHaveLength(1);
+      for (const none of ['', 'Basic eDp5', 'Bearer', `Bearer ${token} x`, `Bearer ${token}\u00e9`]) {
+        expectError(await send(none), 401, 'unauthenticated');
+      }
+      expectError(await visitor.visit(booths), 401, 'unauthenticated');
+      expectRefused(await send('Bearer opaque'), 'signature');
     });
 
     it('which refuses people as a login would', async () => {

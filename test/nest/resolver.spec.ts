@@ -1,3 +1,4 @@
+import type { IncomingMessage } from 'node:http';
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { ApolloDriver, type ApolloDriverConfig } from '@nestjs/apollo';
 import { Catch, Inject, Module, UseGuards, type Provider } from '@nestjs/common';
@@ -14,8 +15,11 @@ import {
   Query,
   ResolveField,
   Resolver,
+  Subscription,
 } from '@nestjs/graphql';
+import { createClient } from 'graphql-ws';
 import { firstValueFrom } from 'rxjs';
+import { WebSocket } from 'ws';
 import {
   AllowAnonymous,
   CurrentEvent,
@@ -26,6 +30,7 @@ import {
   ExhibitorExceptionFilter,
   ExhibitorGuard,
   ExhibitorIdentityGuard,
+  ExhibitorLogins,
   ExhibitorSelection,
   ExhibitorsService,
   type Exhibitor,
@@ -394,4 +399,90 @@ it('a resolver shows no page where the module has routes', async () => {
   const reply = await new Visitor().visit(`${host.url}/graphql`, { json: { query: '{ user }' }, headers });
   expect(originalError(bodyOf(reply))).toMatchObject({ code: 'unauthenticated' });
   await host.close();
+});
+
+@Resolver(() => Booth)
+class BoothsResolver {
+  @Query(() => String)
+  title(): string {
+    return 'Booths';
+  }
+
+  @Subscription(() => [Booth], { resolve: (booths: unknown) => booths })
+  @UseGuards(ExhibitorGuard)
+  async *booths(
+    @CurrentExhibitors() exhibitors: Exhibitor[],
+    @Args('eventId', { type: () => String }) _eventId: string,
+  ): AsyncGenerator<Exhibitor[]> {
+    yield exhibitors;
+  }
+}
+
+describe('a subscription of a host that follows docs/recipes.md', () => {
+  @Module({
+    imports: [
+      GraphQLModule.forRootAsync<ApolloDriverConfig>({
+        driver: ApolloDriver,
+        inject: [ExhibitorLogins],
+        useFactory: (logins: ExhibitorLogins) => ({
+          ...GRAPHQL,
+          context: ({ req, extra }: { req?: object; extra?: { request: object } }) => ({
+            req: extra?.request ?? req,
+          }),
+          subscriptions: {
+            'graphql-ws': {
+              onConnect: async ({ extra }) =>
+                (await logins.identify((extra as { request: IncomingMessage }).request)) !== undefined,
+            },
+          },
+        }),
+      }),
+    ],
+  })
+  class SchemaModule {}
+
+  const host = useHost(() =>
+    startHost({
+      providers: [BoothsResolver],
+      importedBefore: [SchemaModule],
+      options: acmeOptions(sandbox, {
+        isGlobal: true,
+        resolveEvent: (_, context) =>
+          context.getType<string>() === 'graphql'
+            ? GqlExecutionContext.create(context).getArgs<{ eventId?: string }>().eventId
+            : undefined,
+      }),
+    }),
+  );
+
+  /** The first result of a subscription, or the code by which the connection is closed. */
+  async function subscribe(headers: Record<string, string>, eventId = 'world-2026'): Promise<unknown> {
+    class Socket extends WebSocket {
+      constructor(url: string, protocol: string) {
+        super(url, protocol, { headers });
+      }
+    }
+    const url = `${host.url.replace('http', 'ws')}/graphql`;
+    const client = createClient({ url, webSocketImpl: Socket, retryAttempts: 0 });
+    try {
+      const query = `subscription { booths(eventId: "${eventId}") { id } }`;
+      const { value } = await client.iterate({ query }).next();
+      return value;
+    } catch (error) {
+      return (error as { code?: number }).code;
+    } finally {
+      await client.dispose();
+    }
+  }
+
+  it('has the exhibitors of its user, and no connection of another origin or of nobody', async () => {
+    const visitor = await signIn(sandbox, host);
+    const cookie = [...visitor.cookies()].map(([name, value]) => `${name}=${value}`).join('; ');
+    const booths = sams('world-2026').map((id) => ({ id }));
+    expect(await subscribe({ cookie, origin: host.url })).toEqual({ data: { booths } });
+    const refused = await subscribe({ cookie, origin: host.url }, 'empty-2026');
+    expect(refused).toMatchObject({ errors: [{ path: ['booths'] }] });
+    expect(await subscribe({ cookie, origin: 'https://evil.example' })).toBe(4403);
+    expect(await subscribe({ origin: host.url })).toBe(4403);
+  });
 });
