@@ -13,7 +13,7 @@ import { refusesSecret } from '../../tokens/client-authentication.js';
 import type { Call } from '../../call/call.js';
 import { prove, Unproved, type Diagnosis, type Probed } from './diagnosis.js';
 
-/** A code, and a secret. */
+/** Sent as a code, and as a secret. */
 const MADE_UP = 'nestjs-exhibitor-doctor-asks-whether-you-know-this-client';
 
 /** How a provider says that it has no such issuer. Keycloak: `Realm does not exist`; Entra ID: `Tenant 'x' not found`. */
@@ -30,38 +30,50 @@ const OPTIONS_BY_ERROR: ReadonlyMap<string, readonly string[]> = new Map([
 const REFUSES_REDIRECT = /(?:redirect|callback)[ _-]ur[il](?![=%&])/i;
 const REFUSES_CLIENT = /(?:invalid|unknown)[ _]client|client (?:is |was |id )?(?:not|invalid|unknown)/i;
 
-/** What contradicts the issuer. One provider may have many: the realms of Keycloak, the tenants of Entra ID. */
+/**
+ * What contradicts the issuer. One provider may have many: the realms of Keycloak, the tenants of Entra ID. It is proved where the access
+ * token or the token endpoint is its own. The first row that holds:
+ *
+ * | condition                                                                        | where         | options                           |
+ * | -------------------------------------------------------------------------------- | ------------- | --------------------------------- |
+ * | the metadata of the issuer names another issuer                                  | always        | `login.issuer`                    |
+ * | it names none, and the metadata of `authUrl` names another issuer                | if not proved | `login.issuer`                    |
+ * | the access token of the API is from another issuer                               | if not proved | `login.issuer`                    |
+ * | the metadata of the issuer has another URL than `endpoints.token`                | if not proved | `login.issuer`, `endpoints.token` |
+ * | it names no issuer, but discovery needs it, or the reply says that there is none | always        | `login.issuer`                    |
+ * | it names no issuer                                                               | always        | none                              |
+ */
 export async function metadata(diagnosis: Diagnosis): Promise<string> {
   const { tenant, accessToken, findings } = diagnosis;
   const { issuer, discovery } = loginOf(tenant);
   const reply = await diagnosis.probe(metadataUrl(issuer));
   const { json: ofAuthUrl } = await diagnosis.probe(metadataUrl(tenant.authUrl));
   const { issuer: published, token_endpoint: tokenUrl } = reply.json;
+  const { token: ownTokenUrl } = tenant.settings.endpoints ?? {};
   const { iss } = unverified(accessToken, 'claims');
-  /** Refuses a value that was found and is another. What was not found contradicts nothing. */
+  /** What was not found contradicts nothing. */
   const agree = (what: string, found: unknown, expected: unknown, ...also: string[]): void => {
     const difference = `${what} '${diagnosis.shown(described(found))}', not '${expected}'`;
     prove(found === undefined || found === expected, difference, 'login.issuer', ...also);
   };
   agree('the provider is the issuer', published, issuer);
+  const isProved = iss === issuer || tokenUrl === tenant.endpointUrl('token');
   // What comes from a wrong authUrl says nothing of the issuer.
   const isAuthUrlWrong = findings.some(({ option }) => option?.split(', ').includes('authUrl'));
-  const isConfirmed = iss === issuer || tokenUrl === tenant.endpointUrl('token');
-  if (!isAuthUrlWrong && !isConfirmed) {
+  if (!isProved && !isAuthUrlWrong) {
     agree('the provider is the issuer', published ?? ofAuthUrl['issuer'], issuer);
     agree('the access token of the API is from the issuer', iss, issuer);
-    const ownTokenUrl = tenant.settings.endpoints?.token;
     if (ownTokenUrl !== undefined) {
       agree('the token endpoint of the issuer is', tokenUrl, ownTokenUrl, 'endpoints.token');
     }
   }
-  const isPublished = published !== undefined;
   const message = `no metadata proves the issuer: ${reply.message}`;
   const suspects = discovery || NO_SUCH_ISSUER.test(reply.text) ? ['login.issuer'] : [];
-  prove(isPublished, { ...reply, message }, ...suspects);
+  prove(published !== undefined, { ...reply, message }, ...suspects);
   return 'nothing that the provider publishes contradicts the issuer';
 }
 
+/** Step `keys`. */
 export async function publishedKey(diagnosis: Diagnosis, call: Call): Promise<string> {
   const { tenant, context, options } = diagnosis;
   const { issuer } = loginOf(tenant);
@@ -93,7 +105,7 @@ export async function authorize(diagnosis: Diagnosis, call: Call): Promise<strin
   const target = location === '' ? undefined : parseUrl(location, url);
   const callback = new URL(login.redirectUri);
   if (target?.origin === callback.origin && target.pathname === callback.pathname) {
-    return answer(diagnosis, new URLSearchParams(`${target.search}&${target.hash.slice(1)}`));
+    return redirected(diagnosis, new URLSearchParams(`${target.search}&${target.hash.slice(1)}`));
   }
   // Some providers redirect to the page that says what they refuse.
   const isPage = target === undefined || target.href.includes('error');
@@ -101,34 +113,65 @@ export async function authorize(diagnosis: Diagnosis, call: Call): Promise<strin
   return refused(diagnosis, login.redirectUri, reply, call);
 }
 
-/** What a page for people says. It is answered with 200, 400, 401 or 403. */
-async function refused(diagnosis: Diagnosis, redirectUri: string, reply: Probed, call: Call): Promise<never> {
-  const { tenant, proved } = diagnosis;
-  prove(reply.status >= 200 && reply.status <= 403, reply, addressOption(tenant, 'authorize'));
-  const message = `${reply.message}: it refuses the client, or '${redirectUri}' is not registered for it`;
-  const refusesRedirect = REFUSES_REDIRECT.test(reply.text);
-  const refusesClient = !refusesRedirect && REFUSES_CLIENT.test(reply.text);
-  prove(!refusesClient, message, 'login.clientId');
-  // The id may be that of another client, which has neither this redirectUri nor this secret. If the token endpoint accepts the secret,
-  // the id is right, unless it accepts any, as Keycloak does of a public client.
-  const accepts = await acceptsClient(diagnosis, tenant, call);
-  const acceptsAny =
-    accepts === true && (await acceptsClient(diagnosis, withMadeUpSecret(tenant), call)) === true;
-  // Where the token endpoint tells nothing, the page counts: a provider that refuses the redirectUri knows the client.
-  const isRight = accepts === undefined ? refusesRedirect : accepts && !acceptsAny;
-  if (isRight) {
-    proved.add('login.clientId');
+/** The provider answers to `redirectUri`: it knows the client, unless its error is about the client. */
+function redirected(diagnosis: Diagnosis, parameters: URLSearchParams): string {
+  const error = parameters.get('error') ?? '';
+  const options = OPTIONS_BY_ERROR.get(error) ?? [];
+  if (!options.includes('login.clientId')) {
+    diagnosis.proved.add('login.clientId');
   }
-  const doubt = acceptsAny ? 'any secret is accepted' : 'the secret is refused too';
-  const note = isRight || !refusesRedirect ? '' : `. It is known, but ${doubt}: it may be another client`;
-  throw new Unproved(`${message}${note}`, ['login.clientId', 'login.redirectUri']);
+  const said = diagnosis.shown(`${error} (${parameters.get('error_description')})`);
+  // Nobody is logged in, so that a right request is refused (OIDC Core §3.1.2.6).
+  const isAccepted = /^(?:(?:login|interaction|consent|account_selection)_required)?$/.test(error);
+  prove(isAccepted, `the authorize endpoint answers ${said}`, ...options);
+  return 'the authorize endpoint knows login.clientId and answers to login.redirectUri';
 }
 
-/** Whether the token endpoint accepts the login client. `undefined` where its reply tells nothing of the client. */
-function acceptsClient(diagnosis: Diagnosis, tenant: Tenant, call: Call): Promise<boolean | undefined> {
+/**
+ * The provider shows a page for people instead. A client that it knows may still be another one, which has neither this `redirectUri` nor
+ * this secret: the token endpoint tells ({@link checkClient}). The first row that holds:
+ *
+ * | the page                      | the token endpoint        | finding               | options                               |
+ * | ----------------------------- | ------------------------- | --------------------- | ------------------------------------- |
+ * | has no status from 200 to 403 | is not asked              | the address is wrong  | {@link addressOption}                 |
+ * | refuses the client            | is not asked              | the client is unknown | `login.clientId`                      |
+ * | any other                     | accepts this secret alone | the client is right   | `login.redirectUri`                   |
+ * | refuses the `redirectUri`     | does not tell             | the client is known   | `login.redirectUri`                   |
+ * | any other                     | any other                 | either may be wrong   | `login.clientId`, `login.redirectUri` |
+ */
+async function refused(diagnosis: Diagnosis, redirectUri: string, page: Probed, call: Call): Promise<never> {
+  prove(page.status >= 200 && page.status <= 403, page, addressOption(diagnosis.tenant, 'authorize'));
+  const message = `${page.message}: it refuses the client, or '${redirectUri}' is not registered for it`;
+  const refusesRedirect = REFUSES_REDIRECT.test(page.text);
+  const refusesClient = !refusesRedirect && REFUSES_CLIENT.test(page.text);
+  prove(!refusesClient, message, 'login.clientId');
+  const client = await checkClient(diagnosis, call);
+  if (client === 'accepted' || (client === 'unknown' && refusesRedirect)) {
+    diagnosis.proved.add('login.clientId');
+    throw new Unproved(message, ['login.redirectUri']);
+  }
+  const doubt = client === 'refused' ? 'the secret is refused too' : 'any secret is accepted';
+  const note = refusesRedirect ? `. It is known, but ${doubt}: it may be another client` : '';
+  throw new Unproved(message + note, ['login.clientId', 'login.redirectUri']);
+}
+
+/** `unknown`: no reply tells whether the client is right. */
+type SecretCheck = 'accepted' | 'refused' | 'unknown';
+
+/** Whether the token endpoint accepts the login client. `any secret`: also with a made-up one, as Keycloak does for a public client. */
+async function checkClient(diagnosis: Diagnosis, call: Call): Promise<SecretCheck | 'any secret'> {
+  const own = await checkSecret(diagnosis, diagnosis.tenant, call);
+  if (own !== 'accepted') {
+    return own;
+  }
+  const madeUp = await checkSecret(diagnosis, withMadeUpSecret(diagnosis.tenant), call);
+  return madeUp === 'accepted' ? 'any secret' : 'accepted';
+}
+
+function checkSecret(diagnosis: Diagnosis, tenant: Tenant, call: Call): Promise<SecretCheck> {
   return redeem(diagnosis, tenant, call).then(
-    () => true,
-    (error: unknown) => (refusesSecret(Object(error)['oauthError']) ? false : undefined),
+    () => 'accepted',
+    (error: unknown) => (refusesSecret(Object(error)['oauthError']) ? 'refused' : 'unknown'),
   );
 }
 
@@ -137,27 +180,14 @@ function withMadeUpSecret(tenant: Tenant): Tenant {
   return new Tenant(tenant.key, { ...tenant.settings, login }, tenant.http, tenant.stateKey);
 }
 
-/** The parameters that the provider sends to `redirectUri`. */
-function answer(diagnosis: Diagnosis, response: URLSearchParams): string {
-  const error = response.get('error') ?? '';
-  const options = OPTIONS_BY_ERROR.get(error) ?? [];
-  if (!options.includes('login.clientId')) {
-    diagnosis.proved.add('login.clientId');
-  }
-  const said = diagnosis.shown(`${error} (${response.get('error_description')})`);
-  // Nobody is logged in, so that a right request is refused (OIDC Core §3.1.2.6).
-  const isAccepted = /^(?:(?:login|interaction|consent|account_selection)_required)?$/.test(error);
-  prove(isAccepted, `the authorize endpoint answers ${said}`, ...options);
-  return 'the authorize endpoint knows login.clientId and answers to login.redirectUri';
-}
-
-/** A provider refuses a wrong client before it looks at the code (RFC 6749 §5.2), so that any code will do. */
+/** Step `login`. It proves the secret of the login client. */
 export async function loginClient(diagnosis: Diagnosis, call: Call): Promise<string> {
   const { tenant, seen } = diagnosis;
   await redeem(diagnosis, tenant, call);
   return `${seen.address} accepts the login client`;
 }
 
+/** Sends a made-up code. A provider looks at the client first (RFC 6749 §5.2): if it refuses the code, it accepts the client. */
 async function redeem(diagnosis: Diagnosis, tenant: Tenant, call: Call): Promise<void> {
   const { verifier } = startLogin(diagnosis, 'token');
   try {

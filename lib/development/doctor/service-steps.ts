@@ -7,12 +7,12 @@ import { bootAdvice } from '../../config/problems/boot-advice.js';
 import type { Call } from '../../call/call.js';
 import { Tenant } from '../../config/tenant.js';
 import { TokenService } from '../../tokens/token.service.js';
-import { prove, Unproved, type Diagnosis, type Probed } from './diagnosis.js';
+import { prove, Unproved, type Diagnosis, type Json, type Probed } from './diagnosis.js';
 
 /** Scope of the REST API, unless onboarding says otherwise (service specification, Endpoints §1). */
 const USUAL_SCOPE = 'idp_api';
 
-/** The options have an allowed form, and fit each other. */
+/** Step `options`: they have an allowed form, and fit each other. */
 export async function valid({ tenant, options }: Diagnosis): Promise<string> {
   const { audience, clientId } = tenant.login ?? {};
   const ofIdToken = (typeof audience === 'string' ? audience : audience?.idToken) ?? clientId;
@@ -39,14 +39,13 @@ export async function clock(diagnosis: Diagnosis, call: Call): Promise<string> {
   // A cache dates a reply when it was made (RFC 9111 §5.1).
   const byDate = Math.round((receivedAt - Date.parse(headers.date ?? '')) / 1000) - Number(headers.age ?? 0);
   const ahead = Number.isFinite(byDate) ? byDate : await aheadOfToken(diagnosis, call);
-  const untold = 'not tested: neither a reply of the provider nor a token tells its time';
-  prove(Number.isFinite(ahead), untold);
+  prove(Number.isFinite(ahead), 'not tested: neither a reply of the provider nor a token tells its time');
   const message = `the clock of this host is ${Math.abs(ahead)} s ${ahead < 0 ? 'behind' : 'ahead of'} that of the provider`;
   prove(Math.abs(ahead) <= clockTolerance, message, 'login.clockTolerance');
   return `${message}; logins accept ${clockTolerance} s`;
 }
 
-/** Keycloak sends no `Date`. Its token was issued a moment ago. In seconds; `NaN` without a JWT, whose reason the next step tells. */
+/** In seconds, by a token that was issued a moment ago: Keycloak sends no `Date`. `NaN` without a JWT; the next step tells the reason. */
 async function aheadOfToken(diagnosis: Diagnosis, call: Call): Promise<number> {
   try {
     await apiClient(diagnosis, call);
@@ -57,6 +56,7 @@ async function aheadOfToken(diagnosis: Diagnosis, call: Call): Promise<number> {
   return Math.round(Date.now() / 1000 - Number(unverified(diagnosis.accessToken, 'claims').iat));
 }
 
+/** Step `token`. Where `clock` has asked for a token in vain, it is not asked for again. */
 export async function apiClient(diagnosis: Diagnosis, call: Call): Promise<string> {
   const { tenant, context, seen, proved, refusal } = diagnosis;
   if (refusal !== undefined) {
@@ -69,20 +69,18 @@ export async function apiClient(diagnosis: Diagnosis, call: Call): Promise<strin
   return `${shownUrl(tenant.endpointUrl('token'))} accepts the API client`;
 }
 
+/** Step `tenant`. Where a list without a token is refused, and the same list with it is not, the token is accepted. */
 export async function access(diagnosis: Diagnosis, call: Call): Promise<string> {
   diagnosis.needs('token');
   const { baseUrl } = diagnosis.tenant;
   const reply = await read(diagnosis, baseUrl);
-  const { status } = reply;
-  if (isRefusal(status)) {
-    throw await refusedToken(diagnosis, reply, call);
+  if (isRefusal(reply.status)) {
+    return refusedToken(diagnosis, reply, call);
   }
-
-  // A service that refuses requests without a token has accepted this one if it answers anything else than a refusal.
   const withoutToken = await diagnosis.probe(listUrl(diagnosis, baseUrl));
   const message = `${withoutToken.message}, without a token`;
   prove(isRefusal(withoutToken.status), { ...withoutToken, message }, 'baseUrl');
-  prove(isAnswer(status), reply, 'baseUrl');
+  prove(isAcceptance(reply.status), reply, 'baseUrl');
   return `the service accepts the token and tenantId: ${reply.message}`;
 }
 
@@ -90,59 +88,90 @@ function isRefusal(status: number): boolean {
   return status === 401 || status === 403;
 }
 
-/** True for a status that tells of the options: no reply, a 429 and a 5xx do not. */
-function isAnswer(status: number): boolean {
-  return status >= 200 && status !== 429 && status < 500;
+/** No reply (0), a 429 and a 5xx tell nothing of a token. */
+function isAcceptance(status: number): boolean {
+  return status >= 200 && status < 500 && status !== 429 && !isRefusal(status);
 }
 
-/** The options that a 401 or 403 to a new token may mean (RFC 6750 §3.1). Of a scope that was not granted, only a JWT tells. */
-async function refusedToken(
-  diagnosis: Diagnosis,
-  { status, headers, message }: Probed,
-  call: Call,
-): Promise<Unproved> {
-  const { tenant, accessToken } = diagnosis;
-  const scope = tenant.settings.scope ?? USUAL_SCOPE;
-  const withUsualScope =
-    tenant.settings.scope === USUAL_SCOPE ? status : await statusWithUsualScope(diagnosis, call);
-  const challenge = String(headers['www-authenticate']);
-  const isUsualAccepted = isAnswer(withUsualScope) && !isRefusal(withUsualScope);
-  // The service takes another scope, or says that it is about the scope.
-  if (isUsualAccepted || challenge.includes('insufficient_scope')) {
-    return new Unproved(message, ['scope']);
-  }
-  const claims = unverified(accessToken, 'claims');
-  const granted = [claims['scope']].flat().join(' ').split(' ');
-  const lacksScope = scope !== USUAL_SCOPE && !scope.split(' ').every((word) => granted.includes(word));
-  // A 401 is about the token, and this one was not granted what was asked for.
-  if (status === 401 && lacksScope && 'iss' in claims) {
-    return new Unproved(message, ['scope']);
-  }
-  const isOfTenant = status === 403 || !challenge.includes('invalid_token');
-  // Without a token of the usual scope, nothing tells whether `scope: null` is wrong.
-  const isUntried = tenant.settings.scope === null && withUsualScope === 0 && !granted.includes(USUAL_SCOPE);
+/** A new token was answered with 401 or 403: that is of its scope, of other options, or of one of both. */
+async function refusedToken(diagnosis: Diagnosis, refusal: Probed, call: Call): Promise<never> {
+  const { scope } = diagnosis.tenant.settings;
+  // A token with this scope is the one that was refused.
+  const usualStatus = scope === USUAL_SCOPE ? refusal.status : await statusWithUsualScope(diagnosis, call);
+  const verdict = judgeScope(diagnosis, refusal, usualStatus);
+  const others = suspectsBesideScope(refusal);
+  const options = { wrong: ['scope'], right: others, 'in doubt': ['scope', ...others] };
+  const isUntried = scope === null && verdict === 'in doubt';
   const note = isUntried ? `. The provider grants no '${USUAL_SCOPE}', for which the service may look` : '';
-  return new Unproved(message + note, [
-    ...(lacksScope || isUntried ? ['scope'] : []),
-    ...(isOfTenant ? ['tenantId'] : []),
-    ...(status === 403 ? [] : ['baseUrl', 'authUrl']),
-  ]);
+  throw new Unproved(refusal.message + note, options[verdict]);
 }
 
-/** What the service answers to a token with the scope of the specification. 0 where the provider grants none. */
+/** The status of the reply to a token with `idp_api`; 0 where the provider grants none. */
 async function statusWithUsualScope(diagnosis: Diagnosis, call: Call): Promise<number> {
   const { tenant, context } = diagnosis;
   const usual = new Tenant(tenant.key, { ...tenant.settings, scope: USUAL_SCOPE }, tenant.http);
-  const { seen } = diagnosis;
-  const before = { ...seen };
   try {
     const { accessToken } = await context.get(TokenService).tokenFor(usual, call);
     return (await read(diagnosis, tenant.baseUrl, accessToken)).status;
   } catch {
     return 0;
-  } finally {
-    Object.assign(seen, before);
   }
+}
+
+type ScopeVerdict = 'wrong' | 'right' | 'in doubt';
+
+/**
+ * Whether a token was refused for its scope. The first row that holds:
+ *
+ * | condition                                                     | `scope` is | since                                            |
+ * | ------------------------------------------------------------- | ---------- | ------------------------------------------------ |
+ * | a token with `idp_api` is accepted                            | wrong      | the service requires `idp_api`                   |
+ * | the challenge is `insufficient_scope`                         | wrong      | the service says so (RFC 6750 §3.1)              |
+ * | `scope` is `idp_api`                                          | right      | the service specification says so                |
+ * | the token has `scope`, or `idp_api` where that is `null`      | right      | the provider has granted it                      |
+ * | `scope` is `null`, and a token with `idp_api` is not accepted | right      | `idp_api` makes no difference                    |
+ * | `scope` is `null`, and there is no token with `idp_api`       | in doubt   | the service may require `idp_api`                |
+ * | 401, and the token is a JWT                                   | wrong      | the provider has not granted it                  |
+ * | any other                                                     | in doubt   | a 403 may be of the tenant, and only a JWT tells |
+ */
+function judgeScope(diagnosis: Diagnosis, refusal: Probed, usualStatus: number): ScopeVerdict {
+  const { scope } = diagnosis.tenant.settings;
+  const claims = unverified(diagnosis.accessToken, 'claims');
+  if (isAcceptance(usualStatus) || says(refusal, 'insufficient_scope')) {
+    return 'wrong';
+  }
+  if (scope === USUAL_SCOPE || isGranted(scope ?? USUAL_SCOPE, claims)) {
+    return 'right';
+  }
+  if (scope === null) {
+    return usualStatus > 0 ? 'right' : 'in doubt';
+  }
+  return refusal.status === 401 && 'iss' in claims ? 'wrong' : 'in doubt';
+}
+
+function isGranted(scope: string, claims: Json): boolean {
+  const granted = [claims['scope']].flat().join(' ').split(' ');
+  return scope.split(' ').every((word) => granted.includes(word));
+}
+
+/**
+ * | refusal                  | since                                        | options                          |
+ * | ------------------------ | -------------------------------------------- | -------------------------------- |
+ * | 403                      | the API client is not that of this tenant    | `tenantId`                       |
+ * | 401 with `invalid_token` | the service accepts tokens of another issuer | `baseUrl`, `authUrl`             |
+ * | any other 401            | one of these two                             | `tenantId`, `baseUrl`, `authUrl` |
+ */
+function suspectsBesideScope(refusal: Probed): string[] {
+  if (refusal.status === 403) {
+    return ['tenantId'];
+  }
+  const ofToken = ['baseUrl', 'authUrl'];
+  return says(refusal, 'invalid_token') ? ofToken : ['tenantId', ...ofToken];
+}
+
+/** Whether the challenge of a refusal has this error. */
+function says({ headers }: Probed, error: string): boolean {
+  return String(headers['www-authenticate']).includes(error);
 }
 
 export async function list(diagnosis: Diagnosis): Promise<string> {
@@ -150,14 +179,14 @@ export async function list(diagnosis: Diagnosis): Promise<string> {
   prove(hints.eventId !== undefined, 'not tested: name an event of the tenant by eventId or --event');
   diagnosis.needs('tenant');
   const reply = await read(diagnosis, tenant.baseUrl);
-  const suspects = reply.status === 404 ? await absentOptions(diagnosis) : ['baseUrl'];
+  const suspects = reply.status === 404 ? await suspectsOf404(diagnosis) : ['baseUrl'];
   prove(reply.status === 200, reply, ...suspects);
   const page = parsePage(reply.json, tenant.key);
   return `the event has ${page.paginationMetadata.totalCount} exhibitors`;
 }
 
-/** Gateways ask for a token before they look at the path, so that a 404 is one of the base URL or of the event. */
-async function absentOptions(diagnosis: Diagnosis): Promise<string[]> {
+/** A gateway may look at the token before the path, so that only a 404 tells of a wrong path in the base URL; or it is of the event. */
+async function suspectsOf404(diagnosis: Diagnosis): Promise<string[]> {
   const { origin, pathname } = new URL(diagnosis.tenant.baseUrl);
   if (pathname === '/') {
     return ['eventId'];
@@ -172,8 +201,7 @@ export async function lookup(diagnosis: Diagnosis, call: Call): Promise<string> 
   const isNamed = eventId !== undefined && contactEmail !== undefined;
   prove(isNamed, 'not tested: name a contact of an event by contactEmail or --email');
   diagnosis.needs('list');
-  const lookups = context.get(ExhibitorLookups);
-  const found = await lookups.findFresh({ tenant, eventId, contactEmail }, call);
+  const found = await context.get(ExhibitorLookups).findFresh({ tenant, eventId, contactEmail }, call);
   return `the lookup answers ${found.length} exhibitors of the contact`;
 }
 
