@@ -128,13 +128,13 @@ function redirected(diagnosis: Diagnosis, parameters: URLSearchParams): string {
 }
 
 /**
- * The provider shows a page for people instead. A client that it knows may still be another one, which has neither this `redirectUri` nor
- * this secret: the token endpoint tells ({@link checkClient}). The first row that holds:
+ * The provider shows a page for people instead. A `clientId` that it knows may be that of another client, which has neither this
+ * `redirectUri` nor this secret: the token endpoint tells ({@link checkClient}). The first row that holds:
  *
  * | the page                      | the token endpoint        | finding               | options                               |
  * | ----------------------------- | ------------------------- | --------------------- | ------------------------------------- |
  * | has no status from 200 to 403 | is not asked              | the address is wrong  | {@link addressOption}                 |
- * | refuses the client            | is not asked              | the client is unknown | `login.clientId`                      |
+ * | refuses the client alone      | is not asked              | the client is unknown | `login.clientId`                      |
  * | any other                     | accepts this secret alone | the client is right   | `login.redirectUri`                   |
  * | refuses the `redirectUri`     | does not tell             | the client is known   | `login.redirectUri`                   |
  * | any other                     | any other                 | either may be wrong   | `login.clientId`, `login.redirectUri` |

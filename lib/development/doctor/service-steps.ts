@@ -93,10 +93,10 @@ function isAcceptance(status: number): boolean {
   return status >= 200 && status < 500 && status !== 429 && !isRefusal(status);
 }
 
-/** A new token was answered with 401 or 403: that is of its scope, of other options, or of one of both. */
+/** A new token was answered with 401 or 403. The finding names `scope`, other options, or both. */
 async function refusedToken(diagnosis: Diagnosis, refusal: Probed, call: Call): Promise<never> {
   const { scope } = diagnosis.tenant.settings;
-  // A token with this scope is the one that was refused.
+  // If `scope` is `idp_api`, the refused token is the one with it.
   const usualStatus = scope === USUAL_SCOPE ? refusal.status : await statusWithUsualScope(diagnosis, call);
   const verdict = judgeScope(diagnosis, refusal, usualStatus);
   const others = suspectsBesideScope(refusal);
@@ -123,16 +123,16 @@ type ScopeVerdict = 'wrong' | 'right' | 'in doubt';
 /**
  * Whether a token was refused for its scope. The first row that holds:
  *
- * | condition                                                     | `scope` is | since                                            |
- * | ------------------------------------------------------------- | ---------- | ------------------------------------------------ |
- * | a token with `idp_api` is accepted                            | wrong      | the service requires `idp_api`                   |
- * | the challenge is `insufficient_scope`                         | wrong      | the service says so (RFC 6750 §3.1)              |
- * | `scope` is `idp_api`                                          | right      | the service specification says so                |
- * | the token has `scope`, or `idp_api` where that is `null`      | right      | the provider has granted it                      |
- * | `scope` is `null`, and a token with `idp_api` is not accepted | right      | `idp_api` makes no difference                    |
- * | `scope` is `null`, and there is no token with `idp_api`       | in doubt   | the service may require `idp_api`                |
- * | 401, and the token is a JWT                                   | wrong      | the provider has not granted it                  |
- * | any other                                                     | in doubt   | a 403 may be of the tenant, and only a JWT tells |
+ * | condition                                                     | `scope` is | since                                                 |
+ * | ------------------------------------------------------------- | ---------- | ----------------------------------------------------- |
+ * | a token with `idp_api` is accepted                            | wrong      | the service requires `idp_api`                        |
+ * | the challenge is `insufficient_scope`                         | wrong      | the service says so (RFC 6750 §3.1)                   |
+ * | `scope` is `idp_api`                                          | right      | the service specification says so                     |
+ * | the token has `scope`, or `idp_api` where that is `null`      | right      | the provider has granted it                           |
+ * | `scope` is `null`, and a token with `idp_api` is not accepted | right      | `idp_api` makes no difference                         |
+ * | `scope` is `null`, and there is no token with `idp_api`       | in doubt   | the service may require `idp_api`                     |
+ * | 401, and the token has the claim `scope`                      | wrong      | the provider has not granted it                       |
+ * | any other                                                     | in doubt   | a 403 may be of the tenant; other tokens tell nothing |
  */
 function judgeScope(diagnosis: Diagnosis, refusal: Probed, usualStatus: number): ScopeVerdict {
   const { scope } = diagnosis.tenant.settings;
@@ -146,7 +146,7 @@ function judgeScope(diagnosis: Diagnosis, refusal: Probed, usualStatus: number):
   if (scope === null) {
     return usualStatus > 0 ? 'right' : 'in doubt';
   }
-  return refusal.status === 401 && 'iss' in claims ? 'wrong' : 'in doubt';
+  return refusal.status === 401 && 'scope' in claims ? 'wrong' : 'in doubt';
 }
 
 function isGranted(scope: string, claims: Json): boolean {

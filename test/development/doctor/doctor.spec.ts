@@ -246,8 +246,14 @@ describe('a provider that answers in its own way', () => {
     { 'www-authenticate': `Bearer error="${error}"` },
   ];
   const otherToken: Replies = { token: issued, list: () => [401] };
-  const claims = Buffer.from('{"iss":"a","scope":"b a"}').toString('base64url');
-  const twoScopes: Replies = { token: () => token(`e30.${claims}.AA`), list: () => [401] };
+  const refusedJwt = (claims: object): Replies => ({
+    token: () => token(`e30.${Buffer.from(JSON.stringify(claims)).toString('base64url')}.AA`),
+    list: () => [401],
+  });
+  const twoScopes = refusedJwt({ iss: 'a', scope: 'b a' });
+  const otherScope = refusedJwt({ iss: 'a', scope: 'b' });
+  // As Okta names scopes.
+  const noScope = refusedJwt({ iss: 'a', scp: ['a'] });
   const tooLittle: Replies = { token: issued, list: denied(403, 'insufficient_scope') };
   const otherList: Replies = { token: issued, list: () => [200, { data: [] }] };
   const inTurn = (statuses: number[]): Replies => ({
@@ -275,6 +281,14 @@ describe('a provider that answers in its own way', () => {
     ['publishes an endpoint over http', { metadata: unsafe }, 'authorize', 'login.discovery', DISCOVERY],
     ['refuses a token', otherToken, 'tenant', 'authUrl baseUrl scope tenantId', { scope: 'other' }],
     ['refuses a token with two scopes', twoScopes, 'tenant', 'authUrl baseUrl tenantId', { scope: 'a b' }],
+    ['refuses a token with another scope', otherScope, 'tenant', 'scope', { scope: 'a' }],
+    [
+      'refuses a token without the claim scope',
+      noScope,
+      'tenant',
+      'authUrl baseUrl scope tenantId',
+      { scope: 'a' },
+    ],
     ['is down without a token, and then answers', inTurn([503, 200, 200]), 'tenant', ''],
     ['refuses the scope of a token', tooLittle, 'tenant', 'scope'],
     ['answers another list than that of the service', otherList, 'tenant', 'baseUrl'],
