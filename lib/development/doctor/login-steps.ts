@@ -32,16 +32,19 @@ const REFUSES_CLIENT = /(?:invalid|unknown)[ _]client|client (?:is |was |id )?(?
 
 /**
  * What contradicts the issuer. One provider may have many: the realms of Keycloak, the tenants of Entra ID. It is proved where the access
- * token or the token endpoint is its own. The first row that holds:
+ * token or the token endpoint is its own. The first row that holds; an option is in doubt where an earlier finding names it, also among
+ * others:
  *
- * | condition                                                                        | where         | options                           |
- * | -------------------------------------------------------------------------------- | ------------- | --------------------------------- |
- * | the metadata of the issuer names another issuer                                  | always        | `login.issuer`                    |
- * | it names none, and the metadata of `authUrl` names another issuer                | if not proved | `login.issuer`                    |
- * | the access token of the API is from another issuer                               | if not proved | `login.issuer`                    |
- * | the metadata of the issuer has another URL than `endpoints.token`                | if not proved | `login.issuer`, `endpoints.token` |
- * | it names no issuer, but discovery needs it, or the reply says that there is none | always        | `login.issuer`                    |
- * | it names no issuer                                                               | always        | none                              |
+ * | condition                                                                        | where                                                      | options                           |
+ * | -------------------------------------------------------------------------------- | ---------------------------------------------------------- | --------------------------------- |
+ * | the metadata of the issuer names another issuer                                  | always                                                     | `login.issuer`                    |
+ * | it names none, and the metadata of `authUrl` names another issuer                | if not proved, and `authUrl` not in doubt                  | `login.issuer`                    |
+ * | the access token of the API is from another issuer                               | if not proved, and the option of its endpoint not in doubt | `login.issuer`                    |
+ * | the metadata of the issuer has another URL than `endpoints.token`                | if not proved                                              | `login.issuer`, `endpoints.token` |
+ * | it names no issuer, but discovery needs it, or the reply says that there is none | always                                                     | `login.issuer`                    |
+ * | it names no issuer                                                               | always                                                     | none                              |
+ *
+ * In the last two rows, a 429 or 5xx names no option ({@link prove}).
  */
 export async function metadata(diagnosis: Diagnosis): Promise<string> {
   const { tenant, accessToken, findings } = diagnosis;
@@ -58,14 +61,17 @@ export async function metadata(diagnosis: Diagnosis): Promise<string> {
   };
   agree('the provider is the issuer', published, issuer);
   const isProved = iss === issuer || tokenUrl === tenant.endpointUrl('token');
-  // What comes from a wrong authUrl says nothing of the issuer.
-  const isAuthUrlWrong = findings.some(({ option }) => option?.split(', ').includes('authUrl'));
-  if (!isProved && !isAuthUrlWrong) {
+  // What may come from a wrong address says nothing of the issuer.
+  const isInDoubt = (name: string): boolean =>
+    findings.some(({ option }) => option?.split(', ').includes(name));
+  if (!isProved && !isInDoubt('authUrl')) {
     agree('the provider is the issuer', published ?? ofAuthUrl['issuer'], issuer);
+  }
+  if (!isProved && !isInDoubt(addressOption(tenant, 'token'))) {
     agree('the access token of the API is from the issuer', iss, issuer);
-    if (ownTokenUrl !== undefined) {
-      agree('the token endpoint of the issuer is', tokenUrl, ownTokenUrl, 'endpoints.token');
-    }
+  }
+  if (!isProved && ownTokenUrl !== undefined) {
+    agree('the token endpoint of the issuer is', tokenUrl, ownTokenUrl, 'endpoints.token');
   }
   const message = `no metadata proves the issuer: ${reply.message}`;
   const suspects = discovery || NO_SUCH_ISSUER.test(reply.text) ? ['login.issuer'] : [];
@@ -138,6 +144,8 @@ function redirected(diagnosis: Diagnosis, parameters: URLSearchParams): string {
  * | any other                     | accepts this secret alone | the client is right   | `login.redirectUri`                   |
  * | refuses the `redirectUri`     | does not tell             | the client is known   | `login.redirectUri`                   |
  * | any other                     | any other                 | either may be wrong   | `login.clientId`, `login.redirectUri` |
+ *
+ * In the first row, a 429 or 5xx names no option ({@link prove}).
  */
 async function refused(diagnosis: Diagnosis, redirectUri: string, page: Probed, call: Call): Promise<never> {
   prove(page.status >= 200 && page.status <= 403, page, addressOption(diagnosis.tenant, 'authorize'));

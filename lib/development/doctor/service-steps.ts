@@ -1,8 +1,9 @@
+import { TokenRejectedError } from '../../errors/token-rejected.error.js';
 import { ExhibitorLookups } from '../../exhibitors/lookups/exhibitor-lookups.service.js';
 import { listPath, parsePage } from '../../exhibitors/pages/exhibitor-pages.service.js';
 import { metadataUrl } from '../../oidc/openid-provider.service.js';
 import { unverified } from '../../oidc/verify-signature.js';
-import { shownUrl } from '../../config/problems/partner-problems.js';
+import { addressOption, shownUrl } from '../../config/problems/partner-problems.js';
 import { bootAdvice } from '../../config/problems/boot-advice.js';
 import type { Call } from '../../call/call.js';
 import { Tenant } from '../../config/tenant.js';
@@ -95,26 +96,37 @@ function isAcceptance(status: number): boolean {
 
 /** A new token was answered with 401 or 403. The finding names `scope`, other options, or both. */
 async function refusedToken(diagnosis: Diagnosis, refusal: Probed, call: Call): Promise<never> {
-  const { scope } = diagnosis.tenant.settings;
+  const { tenant, proved } = diagnosis;
+  const { scope } = tenant.settings;
   // If `scope` is `idp_api`, the refused token is the one with it.
-  const usualStatus = scope === USUAL_SCOPE ? refusal.status : await statusWithUsualScope(diagnosis, call);
-  const verdict = judgeScope(diagnosis, refusal, usualStatus);
-  const others = suspectsBesideScope(refusal);
-  const options = { wrong: ['scope'], right: others, 'in doubt': ['scope', ...others] };
-  const isUntried = scope === null && verdict === 'in doubt';
-  const note = isUntried ? `. The provider grants no '${USUAL_SCOPE}', for which the service may look` : '';
-  throw new Unproved(refusal.message + note, options[verdict]);
+  const usual = scope === USUAL_SCOPE ? 'refused' : await tryUsualScope(diagnosis, call);
+  const verdict = judgeScope(diagnosis, refusal, usual);
+  const others = suspectsBesideScope(tenant, refusal);
+  const options = { wrong: ['scope'], right: others, 'in doubt': ['scope', ...others] }[verdict];
+  if (options.includes('endpoints.token')) {
+    // An endpoint of another issuer may know this client, too.
+    proved.delete('endpoints.token');
+  }
+  const isLacking = scope === null && verdict === 'in doubt' && usual === 'not granted';
+  const note = isLacking ? `. The provider grants no '${USUAL_SCOPE}', for which the service may look` : '';
+  throw new Unproved(refusal.message + note, options);
 }
 
-/** The status of the reply to a token with `idp_api`; 0 where the provider grants none. */
-async function statusWithUsualScope(diagnosis: Diagnosis, call: Call): Promise<number> {
+/** What came of a token with `idp_api`. `unknown`: neither the provider nor the service has told. */
+type UsualScope = 'accepted' | 'refused' | 'not granted' | 'unknown';
+
+async function tryUsualScope(diagnosis: Diagnosis, call: Call): Promise<UsualScope> {
   const { tenant, context } = diagnosis;
   const usual = new Tenant(tenant.key, { ...tenant.settings, scope: USUAL_SCOPE }, tenant.http);
   try {
     const { accessToken } = await context.get(TokenService).tokenFor(usual, call);
-    return (await read(diagnosis, tenant.baseUrl, accessToken)).status;
-  } catch {
-    return 0;
+    const { status } = await read(diagnosis, tenant.baseUrl, accessToken);
+    if (isAcceptance(status)) {
+      return 'accepted';
+    }
+    return isRefusal(status) ? 'refused' : 'unknown';
+  } catch (error) {
+    return error instanceof TokenRejectedError ? 'not granted' : 'unknown';
   }
 }
 
@@ -123,28 +135,28 @@ type ScopeVerdict = 'wrong' | 'right' | 'in doubt';
 /**
  * Whether a token was refused for its scope. The first row that holds:
  *
- * | condition                                                     | `scope` is | since                                                 |
- * | ------------------------------------------------------------- | ---------- | ----------------------------------------------------- |
- * | a token with `idp_api` is accepted                            | wrong      | the service requires `idp_api`                        |
- * | the challenge is `insufficient_scope`                         | wrong      | the service says so (RFC 6750 §3.1)                   |
- * | `scope` is `idp_api`                                          | right      | the service specification says so                     |
- * | the token has `scope`, or `idp_api` where that is `null`      | right      | the provider has granted it                           |
- * | `scope` is `null`, and a token with `idp_api` is not accepted | right      | `idp_api` makes no difference                         |
- * | `scope` is `null`, and there is no token with `idp_api`       | in doubt   | the service may require `idp_api`                     |
- * | 401, and the token has the claim `scope`                      | wrong      | the provider has not granted it                       |
- * | any other                                                     | in doubt   | a 403 may be of the tenant; other tokens tell nothing |
+ * | condition                                                    | `scope` is | since                                                 |
+ * | ------------------------------------------------------------ | ---------- | ----------------------------------------------------- |
+ * | a token with `idp_api` is accepted                           | wrong      | the service requires `idp_api`                        |
+ * | the challenge is `insufficient_scope`                        | wrong      | the service says so (RFC 6750 §3.1)                   |
+ * | `scope` is `idp_api`                                         | right      | the service specification says so                     |
+ * | the token has `scope`, or `idp_api` where that is `null`     | right      | the provider has granted it                           |
+ * | `scope` is `null`, and a token with `idp_api` is refused too | right      | `idp_api` makes no difference                         |
+ * | `scope` is `null`                                            | in doubt   | the service may require `idp_api`                     |
+ * | 401, and the token has the claim `scope`                     | wrong      | the provider has not granted it                       |
+ * | any other                                                    | in doubt   | a 403 may be of the tenant; other tokens tell nothing |
  */
-function judgeScope(diagnosis: Diagnosis, refusal: Probed, usualStatus: number): ScopeVerdict {
+function judgeScope(diagnosis: Diagnosis, refusal: Probed, usual: UsualScope): ScopeVerdict {
   const { scope } = diagnosis.tenant.settings;
   const claims = unverified(diagnosis.accessToken, 'claims');
-  if (isAcceptance(usualStatus) || says(refusal, 'insufficient_scope')) {
+  if (usual === 'accepted' || says(refusal, 'insufficient_scope')) {
     return 'wrong';
   }
   if (scope === USUAL_SCOPE || isGranted(scope ?? USUAL_SCOPE, claims)) {
     return 'right';
   }
   if (scope === null) {
-    return usualStatus > 0 ? 'right' : 'in doubt';
+    return usual === 'refused' ? 'right' : 'in doubt';
   }
   return refusal.status === 401 && 'scope' in claims ? 'wrong' : 'in doubt';
 }
@@ -155,17 +167,19 @@ function isGranted(scope: string, claims: Json): boolean {
 }
 
 /**
- * | refusal                  | since                                        | options                          |
- * | ------------------------ | -------------------------------------------- | -------------------------------- |
- * | 403                      | the API client is not that of this tenant    | `tenantId`                       |
- * | 401 with `invalid_token` | the service accepts tokens of another issuer | `baseUrl`, `authUrl`             |
- * | any other 401            | one of these two                             | `tenantId`, `baseUrl`, `authUrl` |
+ * | refusal                  | since                                        | options                            |
+ * | ------------------------ | -------------------------------------------- | ---------------------------------- |
+ * | 403                      | the API client is not that of this tenant    | `tenantId`                         |
+ * | 401 with `invalid_token` | the service accepts tokens of another issuer | `baseUrl`, the address             |
+ * | any other 401            | one of these two                             | `tenantId`, `baseUrl`, the address |
+ *
+ * The address is that of the token endpoint: `authUrl` or `endpoints.token` ({@link addressOption}).
  */
-function suspectsBesideScope(refusal: Probed): string[] {
+function suspectsBesideScope(tenant: Tenant, refusal: Probed): string[] {
   if (refusal.status === 403) {
     return ['tenantId'];
   }
-  const ofToken = ['baseUrl', 'authUrl'];
+  const ofToken = ['baseUrl', addressOption(tenant, 'token')];
   return says(refusal, 'invalid_token') ? ofToken : ['tenantId', ...ofToken];
 }
 

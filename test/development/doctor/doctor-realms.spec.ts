@@ -35,6 +35,8 @@ const usual = {
   lookup: 200,
   /** The service looks for `idp_api` in the token, and answers 401 or 403 without it. */
   scoped: 0,
+  /** All realms know the same clients. The service accepts tokens of `acme` only. */
+  twins: false,
   /** Those that the provider knows. */
   scopes: ['idp_api', 'profile'],
   date: (now: Date): Date | undefined => now,
@@ -73,7 +75,7 @@ function realm(url: URL, form: URLSearchParams): Answer {
   }
   const issuer = `${server.url}/realms/${name}`;
   const endpoints = `${issuer}/protocol/openid-connect`;
-  const clients = name === 'acme' ? SECRETS : {};
+  const clients = name === 'acme' || state.twins ? SECRETS : {};
   const [authorization_endpoint, token_endpoint, jwks_uri] = ['auth', 'token', 'certs'].map(
     (path) => `${endpoints}/${path}`,
   );
@@ -127,8 +129,12 @@ function service({ pathname }: URL, headers: NodeJS.Dict<string | string[]>): An
   if (headers['authorization'] === undefined) {
     return [401, {}];
   }
-  const [, claims = ''] = String(headers['authorization']).split('.');
-  if (state.scoped > 0 && !Buffer.from(claims, 'base64url').toString().includes('idp_api')) {
+  const [, part = ''] = String(headers['authorization']).split('.');
+  const claims = Buffer.from(part, 'base64url').toString();
+  if (claims.includes('/realms/other')) {
+    return [401, {}];
+  }
+  if (state.scoped > 0 && !claims.includes('idp_api')) {
     return [state.scoped, {}];
   }
   if (headers['x-tenant-id'] !== 't-1') {
@@ -174,6 +180,10 @@ const MISTAKES: Readonly<Record<string, [values: () => Values, options: string]>
   'a path too much in the base URL': [() => ({ baseUrl: `${server.url}/api/v1` }), 'baseUrl'],
   'the token URL': [() => ({ 'endpoints.token': at('acme', 'tokens') }), 'endpoints.token'],
   'a token URL without a realm': [() => ({ 'endpoints.token': at('nowhere', 'token') }), 'endpoints.token'],
+  'a token URL of another realm, which knows the API client': [
+    () => twins(),
+    'baseUrl endpoints.token login.issuer tenantId',
+  ],
   'the issuer of another realm': [() => ({ 'login.issuer': at('other') }), 'login.issuer'],
   'an issuer that does not exist': [() => ({ 'login.issuer': at('nowhere') }), 'login.issuer'],
   'an issuer that does not answer': [() => ({ 'login.issuer': DEAF }), 'login.issuer'],
@@ -193,7 +203,7 @@ const MISTAKES: Readonly<Record<string, [values: () => Values, options: string]>
   'another scope, where the service needs it': [() => scoped(403, 'profile'), 'scope'],
   'no scope, where the provider does not know the one that the service needs': [
     () => withoutScope(401, 't-1'),
-    'authUrl baseUrl scope tenantId',
+    'baseUrl endpoints.token scope tenantId',
   ],
   'the tenant id, where the provider does not know the usual scope': [
     () => withoutScope(0, 't-2'),
@@ -207,6 +217,11 @@ const MISTAKES: Readonly<Record<string, [values: () => Values, options: string]>
 function slow(): Values {
   state.date = (now) => new Date(now.getTime() - 600_000);
   return {};
+}
+
+function twins(): Values {
+  state.twins = true;
+  return { 'endpoints.token': at('other', 'token') };
 }
 
 function scoped(status: number, scope: string | null): Values {
@@ -254,6 +269,13 @@ describe('realms of a provider', () => {
       const options = expect.stringMatching(/^(?!.*login\.clientId).*login\.issuer/);
       expect([stepOf(findings, 'metadata')?.status, named(findings)]).toEqual(['wrong', options]);
     }
+  });
+
+  it('compare the token endpoint of the issuer with an own one, whatever the address of the provider', async () => {
+    state.opaque = true;
+    const findings = await examine({ authUrl: DEAF, 'login.issuer': at('other') });
+    expect(stepOf(findings, 'connection')?.option).toBe('authUrl');
+    expect(stepOf(findings, 'metadata')?.option).toBe('login.issuer');
   });
 
   it('show the whole URL that was sent, without the address of the contact and the query', async () => {

@@ -312,6 +312,27 @@ describe('a provider that answers in its own way', () => {
     expect(stepOf(await examineOwn(own), step)?.status).toBe(status);
   });
 
+  it.each<[what: string, provider: Reply, service: number, options: string, isLacking: boolean]>([
+    ['the service refuses it too', token('access-2'), 403, 'tenantId', false],
+    ['the service answers 503', token('access-2'), 503, 'scope, tenantId', false],
+    ['the service answers 429', token('access-2'), 429, 'scope, tenantId', false],
+    ['the provider grants none', refused('invalid_scope')(), 200, 'scope, tenantId', true],
+    ['the provider answers 503', [503], 200, 'scope, tenantId', false],
+  ])(
+    'refuses a token without a scope, and one with idp_api is tried: %s',
+    async (_, provider, service, option, lacking) => {
+      const tokens = [token('access-1'), provider];
+      const lists = [401, 403, service];
+      const findings = await examineOwn(
+        { token: () => tokens.shift() ?? [503], list: () => [lists.shift() ?? 503, { data: [] }] },
+        { scope: null },
+      );
+      const found = stepOf(findings, 'tenant');
+      expect([found?.option, found?.message.includes('grants no')]).toEqual([option, lacking]);
+      expect([tokens, lists.length]).toEqual([[], provider[0] === 200 ? 0 : 1]);
+    },
+  );
+
   it('repeats secrets, tokens and addresses among terminal escapes, which no finding shows', async () => {
     const secret = 'secret-of-a-function';
     const said = `\u001b]0;x\u0007\u009b31m\u202e ${EMAIL} access-1`;
