@@ -11,6 +11,9 @@ const MAX_EVENT_ID_BYTES = 128;
 /** Largest e-mail address, in bytes of UTF-8 (RFC 5321 §4.5.3.1.3): the path of 256 without its angle brackets. */
 const MAX_ADDRESS_BYTES = 254;
 
+/** Errors do not list these characters: some look like `/` and `\`. */
+const ALIKE = 'characters that some systems read as one of these';
+
 /**
  * True for a text that could name another resource. It is sent encoded, but something between this process and the service may
  * decode a path, and then it splits at `/` and `\`, ends at `?` and `#`, drops what follows a `;`, and reads `%` once more. Some
@@ -42,7 +45,7 @@ export function checkEventId(eventId: unknown): string {
     throw invalid('eventId', 'well-formed Unicode');
   }
   if (mayChangePath(eventId)) {
-    throw invalid('eventId', String.raw`other than '.' and '..' and without / \ % ? # ;`);
+    throw invalid('eventId', String.raw`other than '.' and '..', without / \ % ? # ; and without ${ALIKE}`);
   }
   return eventId;
 }
@@ -76,7 +79,9 @@ function addressProblem(address: unknown): string | undefined {
   if (!hasFormOfAddress(address)) {
     return 'an e-mail address';
   }
-  return mayChangePath(address) ? String.raw`an e-mail address without / \ % ? # ;` : undefined;
+  return mayChangePath(address)
+    ? String.raw`an e-mail address without / \ % ? # ; and without ${ALIKE}`
+    : undefined;
 }
 
 function hasFormOfAddress(value: string): boolean {
