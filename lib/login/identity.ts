@@ -14,7 +14,10 @@ import type { Call } from '../call/call.js';
 export interface FoundIdentity {
   identity: ExhibitorIdentity;
   tenant: Tenant;
-  /** Where it was found. `cookie` also for one that a step of the host returned: it is no user of the host's session. */
+  /**
+   * Where it was found. Of one that a step of the host returned: that of the identity of the same tenant which `super.getIdentity()` found
+   * before, else `cookie`, since it is no user of the host's session.
+   */
   mode: SessionMode;
   /** Of one in a cookie: see {@link KeptIdentity}. */
   endsAt?: number;

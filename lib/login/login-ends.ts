@@ -16,10 +16,10 @@ const FARTHEST_AHEAD = GRACE + 10_000;
 /**
  * Ends of logins, by the ids of their identities. Of two ends of one login, the earlier counts:
  *
- * | an end      | is made by                   | its time                              | is written to the store  |
- * | ----------- | ---------------------------- | ------------------------------------- | ------------------------ |
- * | at once     | `end`, `endAll`              | 1                                     | over any other           |
- * | in a minute | `endAll`, with a `successor` | that from which the login has ended   | where there is none      |
+ * | an end      | is made by                                            | its time                            | is written to the store |
+ * | ----------- | ----------------------------------------------------- | ----------------------------------- | ----------------------- |
+ * | at once     | `end`, and `endAll` for all others than a `successor` | 1                                   | over any other          |
+ * | in a minute | `endAll`, for the identities of a `successor`         | that from which the login has ended | where there is none     |
  */
 export class LoginEnds {
   readonly times: SharedTimes;
@@ -72,14 +72,22 @@ export class LoginEnds {
     }
   }
 
-  /** True where this process knows that the login has ended. */
+  /**
+   * True where this process knows that the login has ended:
+   *
+   * | the time of its end | has it ended                                                 |
+   * | ------------------- | ------------------------------------------------------------ |
+   * | is unknown          | no                                                           |
+   * | is now or past      | yes                                                          |
+   * | is up to 70 s ahead | no                                                           |
+   * | is further ahead    | yes: it was written before the date of the host was set back |
+   */
   isOver(id: string): boolean {
     const from = this.times.known.get(id);
     if (from === undefined) {
       return false;
     }
     const ahead = from - this.clock.epochMs();
-    // One that is too far ahead was written before the date of the host was set back.
     return ahead <= 0 || ahead > FARTHEST_AHEAD;
   }
 

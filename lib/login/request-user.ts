@@ -6,6 +6,8 @@
  * | `cookie` | the user that a guard of this request has set for a cookie, or for the identity of an override |
  * | `bearer` | the user that a guard has set for a bearer token, of this request or of an earlier one         |
  * | `host`   | anything else that the host has set, or the copy of it that a guard of this request has set    |
+ *
+ * An override whose `super.getIdentity()` found an identity of the same tenant keeps the mode of that one.
  */
 import { isDeepStrictEqual } from 'node:util';
 import type { HttpContext } from '../browser/http-context.js';

@@ -124,9 +124,9 @@ export class ExhibitorCallbackGuard extends RouteGuard {
 
   /**
    * The login has ended well, and its identity is kept and is `request.user`: the place to create or update the user's row. If it throws,
-   * the identity is removed and its login ended, what was thrown is logged with its stack, and the callback fails with 500, or with the
-   * `HttpException` thrown. With `routes`, a person sees the page `failed` instead: of `not_authorized` after an `HttpException` with 401
-   * or 403, else with 500.
+   * the identity is removed and its login ended, what was thrown is logged with its stack, and `onLoginFailed` is called. By default, the
+   * callback then fails with 500, or with the `HttpException` thrown. With `routes`, a person sees the page `failed` instead: of
+   * `not_authorized` after an `HttpException` with 401 or 403, else with 500.
    *
    * @example
    * protected override async onLoggedIn(_http: HttpContext, { issuer, subject, email }: ExhibitorIdentity): Promise<void> {
@@ -136,9 +136,10 @@ export class ExhibitorCallbackGuard extends RouteGuard {
   protected onLoggedIn(_http: HttpContext, _identity: ExhibitorIdentity): void | Promise<void> {}
 
   /**
-   * The login failed: refused (`login_failed`), or the provider is slow or down (503, 504). It was logged before. By default, with `routes`,
-   * leads a person to their page `failed`, and else throws the error, which is answered by its status. May end in `redirect`; if it
-   * returns, it has sent the reply.
+   * The login failed: refused (`login_failed`), the provider is slow or down (503, 504), an option is wrong, or a function of the host
+   * threw, also `onLoggedIn`: that has a `cause`, what was thrown, whatever its `code`. It was logged before. By default, with `routes`,
+   * leads a person to their page `failed`, and else throws the error, which is answered by its status; one of the host by 500, or by the
+   * `HttpException` thrown. May end in `redirect`; if it returns, it has sent the reply.
    *
    * @example
    * protected override async onLoginFailed(http: HttpContext, error: ExhibitorError): Promise<void> {

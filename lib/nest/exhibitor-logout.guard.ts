@@ -6,8 +6,9 @@ import { DECIDE, neverSettle, RouteGuard, SERVICES, setLoginHeaders } from './ro
 /**
  * Removes identity and selections, ends the login, then runs the handler. Where `login.endSession` is set and the request brings an
  * identity, be it expired, or its ID token, the handler does not run: the guard answers 303 to the provider, which ends its session and
- * then shows `login.postLogoutRedirectUri`. A provider whose address is not known fails no logout: the handler runs. Refuses requests that
- * a page of another origin caused (400 `invalid_argument`). Use it on a POST route: any page can cause a GET.
+ * then shows `login.postLogoutRedirectUri`. The handler does run for a login that has already ended, and where the address of the provider
+ * is not known: neither fails a logout. Refuses requests that a page of another origin caused (400 `invalid_argument`). Use it on a POST
+ * route: any page can cause a GET.
  *
  * @example
  * @Post('auth/logout') @UseGuards(ExhibitorLogoutGuard) @Redirect('/', 303) logout() {}
