@@ -209,6 +209,17 @@ describe('a reading that starts beyond the end', () => {
     },
   );
 
+  it('or at the last page is read where the service limits the page size, too', async () => {
+    const { exhibitors } = against(
+      rowsAsSize(({ page }) => (page > 5 ? wrapper(page, 0, COUNT, 25) : honest(page, 25, COUNT))),
+    );
+    for (const expected of [undefined, { totalCount: COUNT }, { totalCount: COUNT, itemsPerPage: 25 }]) {
+      const at = (startPage: number) => all(exhibitors.stream('e', { startPage, expect: expected }));
+      await expect(at(5)).resolves.toEqual(rows(COUNT).slice(100));
+      await expect(at(6)).resolves.toEqual([]);
+    }
+  });
+
   it('fails at a short last page, also where its page size is the number of its rows', async () => {
     const { exhibitors } = against(rowsAsSize(({ page }) => wrapper(page, page === 3 ? 19 : 50, COUNT)));
     const breach = { field: 'data.length', expected: 20, seen: 19, page: 3 };

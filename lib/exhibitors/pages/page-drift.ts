@@ -23,17 +23,24 @@ export interface Comparison {
 }
 
 /**
- * The size of an event as the first page of a reading tells it, not as requested: the service may limit the page size. Some services
- * report the number of rows as the page size of the last page. A reading that starts there, or beyond it, cannot see the page size.
+ * The size of an event as the first page of a reading tells it, not as requested: the service may limit the page size.
  *
- * @param pageSize taken where the page size cannot be seen
+ * Some services report the number of rows as the page size of the last page and beyond it. Of 60 rows by 25, page 3 reports 10. A
+ * reading that starts there takes the page size that the caller expects, else the one that the other numbers tell, (60 - 10) / 2.
  */
-export function eventSizeOf({ number, page, rows }: Page, pageSize: number): EventSize {
-  const { totalCount, totalPages, itemsPerPage } = page.paginationMetadata;
-  const reported = { totalCount, totalPages, itemsPerPage };
+export function eventSizeOf({ number, page, rows }: Page, requested: number, expected?: number): EventSize {
+  const { totalCount, totalPages, itemsPerPage: reported } = page.paginationMetadata;
+  const sizeBy = (itemsPerPage: number): EventSize => ({ totalCount, totalPages, itemsPerPage });
+  const fits = (pageSize: number): boolean => pagesThatFit(sizeBy(pageSize)) === totalPages;
   const isLastOrBeyond = number > 1 && number >= totalPages;
-  const reportsRowsAsPageSize = itemsPerPage === rows.length && pagesThatFit(reported) !== totalPages;
-  return isLastOrBeyond && reportsRowsAsPageSize ? { ...reported, itemsPerPage: pageSize } : reported;
+  if (!isLastOrBeyond || reported !== rows.length || fits(reported)) {
+    return sizeBy(reported);
+  }
+  const told =
+    rows.length > 0 ? (totalCount - rows.length) / (totalPages - 1) : Math.ceil(totalCount / totalPages);
+  // No service sends more than requested. Where the last page lacks rows, a larger size would fit.
+  const isTold = Number.isInteger(told) && told <= requested && fits(told);
+  return sizeBy(expected ?? (isTold ? told : requested));
 }
 
 /** Compares the size of an event with the size that the caller expects. */
@@ -50,18 +57,25 @@ export function sizeBreaches(
 }
 
 /**
- * Compares a page with the size of its event and with the page before. A page beyond the end may have any number.
+ * Compares a page with the size of its event and with the page before. `totalCount` must be that of the event, and:
  *
- * @param before `undefined` for the first page of a reading, which must agree with itself
+ * | a page                           | `currentPage`    | `totalPages`             | rows                                        |
+ * | -------------------------------- | ---------------- | ------------------------ | ------------------------------------------- |
+ * | that is read first               | its number       | as many as fit the count | those due                                   |
+ * | that is read later               | its number       | that of the event        | those due, other ones than on the page before |
+ * | beyond the end                   | any              | as in the rows above     | none, or those of the last page             |
+ * | that is all of an empty event    | its number, or 0 | 0 or 1                   | none                                        |
+ *
+ * Another `itemsPerPage` alone does no harm, as some services report one for the last page. Only more rows than it allows do.
+ *
+ * @param before `undefined` for the page that is read first
  */
 export function comparePage(seen: Page, event: EventSize, before: Page | undefined): Comparison {
   const { number, rows } = seen;
   const { currentPage, totalCount, totalPages, itemsPerPage } = seen.page.paginationMetadata;
-  const isFirstRead = before === undefined;
   const rowsDue = rowsExpected(number, event);
   const isBeyondEnd = number > 1 && rowsDue === 0 && isNothingNew(rows, event, before);
-  // Some services number the only page of an empty event 0.
-  const isEmptyEvent = number === 1 && currentPage === 0 && event.totalCount === 0;
+  const isEmptyEvent = number === 1 && event.totalCount === 0;
 
   const breaches: PaginationBreach[] = [];
   const expect = (field: string, expected: number | string, received: number | string): void => {
@@ -69,20 +83,15 @@ export function comparePage(seen: Page, event: EventSize, before: Page | undefin
       breaches.push({ field, expected, seen: received, page: number });
     }
   };
-  if (!isBeyondEnd && !isEmptyEvent) {
-    expect('currentPage', number, currentPage);
-  }
+  const hasAnyNumber = isBeyondEnd || (isEmptyEvent && currentPage === 0);
+  expect('currentPage', hasAnyNumber ? currentPage : number, currentPage);
   expect('totalCount', event.totalCount, totalCount);
-  // Another page size alone does no harm, as some services report one for the last page. Only more rows than it allows do.
   if (rows.length > itemsPerPage) {
     expect('itemsPerPage', event.itemsPerPage, itemsPerPage);
   }
-  // The first page that is read tells the size of the event: only its own numbers can contradict.
-  expect('totalPages', isFirstRead ? pagesThatFit(event) : event.totalPages, totalPages);
-  if (!isBeyondEnd) {
-    expect('data.length', rowsDue, rows.length);
-  }
-  if (!isFirstRead && isRepeated(rows, before)) {
+  expect('totalPages', before === undefined ? pagesThatFit(event) : event.totalPages, totalPages);
+  expect('data.length', isBeyondEnd ? rows.length : rowsDue, rows.length);
+  if (before !== undefined && isRepeated(rows, before)) {
     expect('data', 'other rows', `the rows of page ${before.number}`);
   }
   return { breaches, isBeyondEnd };
@@ -96,13 +105,15 @@ export function rowsExpected(page: number, { totalCount, itemsPerPage }: EventSi
   return Math.max(0, Math.min(itemsPerPage, remaining));
 }
 
+/** Where the page size is 0. */
+const NO_NUMBER_FITS = -1;
+
 /** Number of pages that fits the count. An event without exhibitors has no page, or an empty one. */
 function pagesThatFit({ totalCount, totalPages, itemsPerPage }: EventSize): number {
   if (totalCount === 0) {
     return Math.min(totalPages, 1);
   }
-  // With a page size of 0 no number of pages fits, which -1 stands for.
-  return itemsPerPage === 0 ? -1 : Math.ceil(totalCount / itemsPerPage);
+  return itemsPerPage === 0 ? NO_NUMBER_FITS : Math.ceil(totalCount / itemsPerPage);
 }
 
 /** How services answer a page that an event does not have: without rows, or by the last page again. */

@@ -117,7 +117,7 @@ export class PageReader<T> {
   /** The first page tells how many pages there are, and their size. Another size than `expect` is an error also where drift is ignored. */
   #begin(first: Page<T>): EventSize {
     const { expect, startPage, maxPages } = this.plan;
-    const event = eventSizeOf(first, expect?.itemsPerPage ?? this.#itemsPerPage);
+    const event = eventSizeOf(first, this.#itemsPerPage, expect?.itemsPerPage);
     this.#report(sizeBreaches(event, expect, first.number), 'error');
     // If the service limits the page size, that size is requested, so that page numbers and offsets agree.
     if (event.itemsPerPage > 0) {
