@@ -212,7 +212,10 @@ export class Call extends EventEmitter<{ abort: [] }> {
 
   /** Ends a part when this call is over, for the same reason. */
   #tell(part: Call): () => void {
-    const end = (): void => part.#end(this.#ending ?? 'caller');
+    const end = (): void => {
+      part.isHeldUp = this.isHeldUp;
+      part.#end(this.#ending ?? 'caller');
+    };
     this.whenOver(end);
     return () => this.off('abort', end);
   }

@@ -48,6 +48,7 @@ const LONGEST_READING = 500;
 export class TimeLimit {
   #timer: NodeJS.Timeout;
   #isCleared = false;
+  #mayExit = false;
 
   /**
    * Starts it.
@@ -67,6 +68,7 @@ export class TimeLimit {
 
   /** A process whose other work is done exits in spite of this limit. */
   unref(): this {
+    this.#mayExit = true;
     this.#timer.unref();
     return this;
   }
@@ -89,13 +91,14 @@ export class TimeLimit {
     if (this.#isCleared) {
       return;
     }
-    this.#timer = setTimeout(() => {
+    const reading = setTimeout(() => {
       if (idleTime() - idleBefore < IDLE && performance.now() < endsAt) {
         this.#read(idleBefore, endsAt);
       } else {
         this.expire(true);
       }
     }, READING);
+    this.#timer = this.#mayExit ? reading.unref() : reading;
   }
 }
 

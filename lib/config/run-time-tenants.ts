@@ -12,7 +12,7 @@ import type { TenantSource } from './tenant-options.interface.js';
 import { tenantSourceFails } from './problems/host-problems.js';
 import type { ProblemLog } from './problems/problem-log.service.js';
 import { readTenant, unknownTenant, type ReadTenant } from './read-tenant.js';
-import { SourceReads, sourceTooLate } from './source-reads.js';
+import { isOwnLimit, SourceReads, sourceTooLate } from './source-reads.js';
 import type { Tenant } from './tenant.js';
 
 /** Refusals are kept apart from tenants, so that random keys remove no good tenant; and briefly. */
@@ -169,6 +169,12 @@ export class RunTimeTenants {
   }
 
   #report(key: string, error: unknown): void {
+    if (isOwnLimit(error)) {
+      const line =
+        'too many keys of tenants are being read at once: the tenant source is slow, or visitors make up keys';
+      this.log.warn(line, line);
+      return;
+    }
     // What the host threw is the cause, except of a timeout.
     const thrown = isExhibitorError(error) ? (error.cause ?? error) : error;
     // Wrong options are a refusal, unless the function that checks their origins has thrown.

@@ -1,4 +1,5 @@
 import { ExhibitorError } from '../errors/exhibitor.error.js';
+import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { untrustedText } from '../model/untrusted-text.js';
 import type { Call } from '../call/call.js';
 import { Semaphore } from '../call/calls.service.js';
@@ -50,9 +51,16 @@ export class SourceReads {
   }
 }
 
+const TOO_MANY_READS = 'too many keys of tenants are being read';
+
 function tooManyReads(key: string): ExhibitorError {
   const details = { tenant: untrustedText(key), retryAfterMs: 1_000 };
-  return new ExhibitorError('service_unavailable', 'too many keys of tenants are being read', details);
+  return new ExhibitorError('service_unavailable', TOO_MANY_READS, details);
+}
+
+/** True where too many reads wait, which is no fault of the source. */
+export function isOwnLimit(error: unknown): boolean {
+  return isExhibitorError(error) && error.message === TOO_MANY_READS;
 }
 
 export function sourceTooLate(key: string): ExhibitorError {

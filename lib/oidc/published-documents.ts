@@ -1,4 +1,4 @@
-import { errorOf, failureOf, type Failure } from '../errors/failure.js';
+import { errorOf, failureOf } from '../errors/failure.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import type { Tenant } from '../config/tenant.js';
 import type { Clock } from '../call/clock.js';
@@ -13,9 +13,6 @@ const LAST_GOOD = 86_400_000;
 
 /** Documents of a dispatcher; the one used least recently goes. */
 const MOST = 10_000;
-
-/** In a rest after a good fetch, where the document is older than a day. */
-const RESTING: Failure = { code: 'service_unavailable', message: 'it was fetched a moment ago' };
 
 interface Published<T> {
   /** Names it in the rests. */
@@ -85,8 +82,8 @@ export class PublishedDocuments<T> {
     if (rest !== undefined && lastGood !== undefined) {
       return lastGood.value;
     }
-    if (rest !== undefined) {
-      throw errorOf(rest.failure ?? RESTING, { tenant: tenant.key, attempts: 0 });
+    if (rest?.failure !== undefined) {
+      throw errorOf(rest.failure, { tenant: tenant.key, attempts: 0 });
     }
     const begin = (call: Call): Promise<T> => this.#fetch(document, fetch, rejected !== undefined, call);
     return waitFor(this.#fetches.start(document, this.deadline, begin), lastGood?.value, tenant, caller);

@@ -103,7 +103,7 @@ function rejection(
  * interceptor of the host: a `cause` is always what a function of the host threw, and the transport calls no other one here.
  */
 function asTokenFailure(error: unknown, attempts: number): unknown {
-  // Of a function of the host, which may throw `undefined`.
+  // `isOfHost`, since what a function of the host throws, the cause, may be `undefined`.
   if (!isExhibitorError(error) || error.code !== 'service_unavailable' || error.isOfHost === true) {
     return error;
   }

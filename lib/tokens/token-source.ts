@@ -1,5 +1,3 @@
-import { setTimeout as pause } from 'node:timers/promises';
-import * as v from 'valibot';
 import { errorOf, failureOf } from '../errors/failure.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { TokenRejectedError } from '../errors/token-rejected.error.js';
@@ -11,7 +9,6 @@ import { withTimeout, type Clock } from '../call/clock.js';
 import type { Call } from '../call/call.js';
 import { originOf } from '../http/wire/http-client.js';
 import { digestOf } from '../model/digest.js';
-import { createCache, type ExpiringCache } from '../call/expiring-cache.js';
 import {
   newerClient,
   readApiClient,
@@ -19,108 +16,10 @@ import {
   secretTextOf,
   type OAuthClient,
 } from './client-authentication.js';
-import { isPermanent, HEADER_SAFE, type TokenEndpoint } from './token-endpoint.service.js';
-import { TimedToken } from './token-lifetime.js';
+import { isPermanent, type TokenEndpoint } from './token-endpoint.service.js';
+import { SharedTokens } from './shared-tokens.js';
+import type { TimedToken } from './token-lifetime.js';
 import type { TokenState } from './token-state.js';
-
-const TOKEN = 'token';
-const HINT = 'token-hint';
-
-/** How long a hint says that a process is asking for a token, in ms. */
-const HINT_TTL = 2_000;
-
-/** Hints that a process remembers as its own. */
-const MOST_HINTS = 1_000;
-
-/** Waits of a process that finds a hint, in ms: 1,050 in all. It looks for the token after each, and then asks for one itself. */
-const WAITS = [150, 300, 600];
-
-/** A token in the store. Times are in ms since 1970, the only clock that processes share. */
-const storedToken = v.object({
-  accessToken: v.pipe(v.string(), v.regex(HEADER_SAFE)),
-  scope: v.optional(v.string()),
-  lifetime: v.number(),
-  requestedAt: v.number(),
-});
-
-/** The tokens that processes share through the `store` of the host. Each has a name, which only holders of its secret can make. */
-class SharedTokens {
-  /** Those of this process. After a request that failed, it must not wait for itself. */
-  readonly #ownHints: ExpiringCache<true>;
-
-  constructor(
-    private readonly values: SharedValues,
-    private readonly clock: Clock,
-  ) {
-    this.#ownHints = createCache(clock, { max: MOST_HINTS });
-  }
-
-  /**
-   * The token of another process: at once, or after a wait where one is asking for it now.
-   *
-   * @param mayWait false where this process could not ask itself afterwards
-   */
-  async find(name: string, state: TokenState, mayWait: boolean): Promise<TimedToken | undefined> {
-    const found = await this.#read(name, state);
-    this.values.publishOutcome(TOKEN, found === undefined ? 'miss' : 'hit');
-    if (found !== undefined || !mayWait) {
-      return found;
-    }
-    // A hint, no lock: nobody removes it, and whatever goes wrong costs a token request more. It names the token that is replaced:
-    // a process that replaces another one does not wait.
-    const hint = JSON.stringify([name, state.replaced]);
-    // `false`: another process has written it. `null`: the store does not answer, so nobody is waited for.
-    const mayAskNow = (await this.values.write(HINT, hint, '1', HINT_TTL, { ifAbsent: true })) !== false;
-    if (mayAskNow) {
-      this.#ownHints.set(hint, true, { ttl: HINT_TTL });
-    }
-    if (this.#ownHints.has(hint)) {
-      return undefined;
-    }
-    for (const ms of WAITS) {
-      await pause(ms, undefined, { ref: false });
-      const token = await this.#read(name, state);
-      if (token !== undefined) {
-        this.values.publishOutcome(TOKEN, 'waited');
-        return token;
-      }
-    }
-    return undefined;
-  }
-
-  async keep(name: string, token: TimedToken): Promise<void> {
-    const left = token.expiresAt - this.clock.now();
-    if (left > 0) {
-      const { accessToken, scope } = token;
-      const lifetime = token.expiresAt - token.requestedAt;
-      const requestedAt = token.requestedAt + this.#epoch();
-      await this.values.writeSealed(TOKEN, name, { accessToken, scope, lifetime, requestedAt }, left);
-    }
-  }
-
-  /** The token in the store, where it is a better one than the one that is held. */
-  async #read(
-    name: string,
-    { token: held, rejected, replaced }: TokenState,
-  ): Promise<TimedToken | undefined> {
-    const { success, output } = v.safeParse(storedToken, await this.values.readSealed(TOKEN, name));
-    if (!success) {
-      return undefined;
-    }
-    const requestedAt = output.requestedAt - this.#epoch();
-    const token = new TimedToken({ ...output, requestedAt, isShared: true }, this.clock);
-    // `TokenSource` does not ask where the host has rejected it.
-    const isNewer =
-      rejected?.by === 'service' ? requestedAt > rejected.at : token.expiresAt > (held?.expiresAt ?? 0);
-    const isWanted = isNewer && token.expiresAt > this.clock.now() && token.accessToken !== replaced;
-    return isWanted ? token : undefined;
-  }
-
-  /** {@link Clock.epochMs} when {@link Clock.now} was 0. */
-  #epoch(): number {
-    return this.clock.epochMs() - this.clock.now();
-  }
-}
 
 /** What a token is needed for. */
 export interface TokenNeed {
@@ -210,6 +109,7 @@ export class TokenSource {
    * @param name of the token in the store
    */
   async #find(name: string, { state, call }: TokenNeed, mayWait: boolean): Promise<TimedToken | undefined> {
+    // The host has dropped a token: the next one is new.
     if (state.rejected?.by === 'host') {
       return undefined;
     }
@@ -227,8 +127,9 @@ export class TokenSource {
     try {
       return await this.endpoint.request(client, tenant, secretDigest, call);
     } catch (error) {
-      const wasAsked = call.sent > sentBefore && call.partner.isSuspect;
-      if (isExhibitorError(error) && wasAsked) {
+      // Of two secrets, the first may have been sent, and the second not.
+      const isOfEndpoint = call.sent > sentBefore && call.partner.isSuspect;
+      if (isExhibitorError(error) && isOfEndpoint) {
         state.requestFailed(originOf(client.tokenUrl), secretDigest, failureOf(error), isPermanent(error));
       }
       throw error;

@@ -24,7 +24,7 @@ const TOO_YOUNG = 10_000;
  * | `earlyRenewal` | a renewal that failed, whatever the cause        | 5 s                              | renewals while the token that is held lasts     |
  * |                | a token request that was refused for good        | 30 s                             | likewise                                        |
  * |                | one whose reply asked for a pause                | what is left of the pause        | likewise                                        |
- * | `tokenRequest` | one that failed and did not                      | 1 s, or 30 s if refused for good | requests with this secret: they fail likewise   |
+ * | `tokenRequest` | a token request that failed without such a pause | 1 s, or 30 s if refused for good | requests with this secret: they fail likewise   |
  * | `replacement`  | the start of a renewal because of a 401 or 403   | 10 s                             | others because of these, of later states too    |
  *
  * Where the host drops the token, a new state takes the place of this one. A renewal under way, and the first two rests, are of the

@@ -99,6 +99,22 @@ describe('a time limit for a function of the host', () => {
     port1.close();
   });
 
+  it('holds no process, also where it fires late', async () => {
+    const timers = () => process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length;
+    const before = timers();
+    const late = withTimeout(30, () => new Promise(() => undefined));
+    expect(timers()).toBe(before);
+    const until = performance.now() + 100;
+    while (performance.now() < until) {
+      // The time passes.
+    }
+    for (let turn = 0; turn < 4; turn += 1) {
+      await new Promise(setImmediate);
+    }
+    expect(timers()).toBe(before);
+    await expect(late).rejects.toThrow(TimeoutError);
+  });
+
   it('that fires late ends the wait within half a second also where the event loop is never idle', async () => {
     const began = performance.now();
     const late = withTimeout(30, () => new Promise(() => undefined));

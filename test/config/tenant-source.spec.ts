@@ -678,6 +678,20 @@ describe('reads of a source at a time', () => {
     expect(await get('new')).toMatchObject({ key: 'new' });
   });
 
+  it('are refused where more than 1,000 wait, which is told as no fault of the source', async () => {
+    const { source, asked, get } = await boot(() => apiOnly(), { http: { deadline: 500 } });
+    source.find = isSilent;
+    const all = Array.from({ length: 1_020 }, (_, index) =>
+      get(`made-up-${index}`).catch(({ code, retryAfterMs }) => `${code} ${retryAfterMs}`),
+    );
+    expect(asked).toHaveLength(16);
+    const codes = await Promise.all(all);
+    expect(codes.filter((code) => code === 'service_unavailable 1000')).toHaveLength(4);
+    const told = /too many keys of tenants are being read/;
+    expect(logged.errors.filter((line) => told.test(line))).toEqual([]);
+    expect(logged.warnings.filter((line) => told.test(line))).toHaveLength(1);
+  });
+
   it('give a place that is free to a tenant that was good and waits, though made-up keys wait before it', async () => {
     const calls = new Calls(new Clock());
     const asked = new Map<string, () => void>();

@@ -1,12 +1,12 @@
-import { validateHeaderName, validateHeaderValue } from 'node:http';
 import type { HttpService } from '@nestjs/axios';
-import type { AxiosAdapter, AxiosInstance, AxiosRequestConfig, AxiosStatic } from 'axios';
+import type { AxiosAdapter, AxiosInstance, AxiosStatic } from 'axios';
 import { ConfigurationError } from '../../errors/configuration.error.js';
 import { ExhibitorError } from '../../errors/exhibitor.error.js';
 import type { Clock } from '../../call/clock.js';
 import { loadPeer } from '../../config/installed-packages.js';
 import type { Call } from '../../call/call.js';
 import { failed, type Failed, type Outcome } from '../outcome.js';
+import { withHeadersOfHost } from './host-headers.js';
 import { HttpClient, type OutgoingRequest } from './http-client.js';
 
 /** A request of ours, before interceptors of the host added headers. */
@@ -30,9 +30,10 @@ export async function loadAxios(): Promise<AxiosPackages> {
 
 /** What our adapter has sent of one request: once, unless an interceptor sends it again. */
 interface Sent {
+  /** Where axios passes on what the adapter returned or threw: the outcome, by that response or error. */
+  readonly outcomeOf: Map<unknown, Outcome>;
+  /** Where an interceptor has made something else of it. */
   last: Promise<Outcome> | undefined;
-  /** By the response that the adapter returned, or the error that it threw. */
-  readonly outcomes: Map<unknown, Outcome>;
 }
 
 /**
@@ -84,13 +85,13 @@ export class AxiosClient {
   async send(request: OwnRequest, call: Call): Promise<Outcome> {
     const { method, url, headers } = request;
     const shownToInterceptors = this.#hasInterceptors ? { method, url, headers: { ...headers } } : {};
-    const sent: Sent = { last: undefined, outcomes: new Map() };
+    const sent: Sent = { outcomeOf: new Map(), last: undefined };
     const adapter = this.#adapterFor(request, call, sent);
     try {
       const returned = await call.race(this.#http.axiosRef.request({ adapter, ...shownToInterceptors }));
-      return sent.outcomes.get(returned) ?? (await sent.last) ?? adapterReplaced();
+      return sent.outcomeOf.get(returned) ?? (await sent.last) ?? adapterReplaced();
     } catch (error) {
-      const outcome = sent.outcomes.get(error);
+      const outcome = sent.outcomeOf.get(error);
       if (outcome !== undefined) {
         return outcome;
       }
@@ -113,12 +114,12 @@ export class AxiosClient {
       const outcome = await sent.last;
       if (outcome.kind === 'failed') {
         const error = new ExhibitorError(outcome.code, outcome.message);
-        sent.outcomes.set(error, outcome);
+        sent.outcomeOf.set(error, outcome);
         throw error;
       }
       const headers = this.#hasInterceptors ? outcome.headers : this.#noHeaders;
       const response = { data: undefined, status: outcome.status, statusText: '', headers, config };
-      sent.outcomes.set(response, outcome);
+      sent.outcomeOf.set(response, outcome);
       return response;
     };
   }
@@ -177,55 +178,4 @@ function addInterceptors(instance: AxiosInstance, configure: (instance: AxiosIns
       { path: 'axios', expected: 'must add its interceptors before it returns' },
     ]);
   }
-}
-
-/**
- * Headers that interceptors of the host cannot set. They name the tenant and its rights, say what is sent and accepted, or
- * belong to the connection.
- */
-const OWN_HEADERS: ReadonlySet<string> = new Set([
-  'authorization',
-  'x-tenant-id',
-  'accept',
-  'accept-encoding',
-  'content-type',
-  'content-length',
-  'host',
-  'connection',
-  'keep-alive',
-  'proxy-connection',
-  'transfer-encoding',
-  'upgrade',
-  'expect',
-  'te',
-  'trailer',
-]);
-
-/**
- * The headers of a request together with those that interceptors of the host added.
- *
- * @throws {TypeError} where one of them is no HTTP header. The message names it, without its value
- */
-function withHeadersOfHost(
-  own: Readonly<Record<string, string>>,
-  seen: NonNullable<AxiosRequestConfig['headers']>,
-): Record<string, string | string[]> {
-  const all: Record<string, string | string[]> = { ...own };
-  for (const [anyCase, value] of Object.entries(seen)) {
-    const name = anyCase.toLowerCase();
-    if (
-      value === own[name] ||
-      OWN_HEADERS.has(name) ||
-      value === undefined ||
-      value === null ||
-      value === false
-    ) {
-      continue;
-    }
-    const text = Array.isArray(value) ? value.map(String) : String(value);
-    validateHeaderName(name);
-    [text].flat().forEach((one) => validateHeaderValue(name, one));
-    all[name] = text;
-  }
-  return all;
 }

@@ -57,8 +57,8 @@ export class NetworkErrors {
    * | since what answers there is no HTTP          | unanswered                | later      | the partner                                   |
    * | by a limit of this process or machine        |                           | later      | us                                            |
    * | since the proxy refused it                   | unreached                 | later      | the proxy                                     |
-   * | since its server was not reached             | unreached                 | later      | the partner; through a proxy: either          |
    * | since another server was not reached         | unreached                 | later      | the proxy                                     |
+   * | since its server was not reached, or else    | unreached                 | later      | the partner; through a proxy: either          |
    *
    * @param error with which undici ended the request
    */
