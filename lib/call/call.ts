@@ -23,8 +23,8 @@ export interface CallKeeper {
 }
 
 /**
- * One call, over its token, attempts, waits and bodies together. It is over when its time is up, when its caller aborts or leaves, or
- * when the module closes: also between two steps of the same turn. Then it emits `abort`, once. When its work is done before, it must
+ * One call, over its token, attempts, waits and bodies together. It is over when its time is up, when its caller aborts or leaves, or,
+ * if it has a time, when the module closes: also between two steps of the same turn. Then it emits `abort`, once. When its work is done before, it must
  * be cleared, as {@link run} does.
  *
  * | member      | true where                                                                                     |

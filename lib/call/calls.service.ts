@@ -2,7 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import { Call, type CallKeeper, type SharedWork } from './call.js';
 import { Clock } from './clock.js';
 
-/** Starts all calls. Closing ends each of them, with its parts, whatever it waits for. */
+/** Starts all calls. Closing ends each that has a time, with its parts, whatever it waits for; of a reading, the parts. */
 @Injectable()
 export class Calls implements CallKeeper {
   readonly #running = new Set<Call>();

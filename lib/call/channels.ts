@@ -2,7 +2,10 @@ import { channel } from 'node:diagnostics_channel';
 import type { ExhibitorErrorCode } from '../errors/error-codes.js';
 import type { LoginFailureReason } from '../errors/login-failed.error.js';
 
-/** Message of `nestjs-exhibitor:token`: one per answer of the token cache. */
+/**
+ * Message of `nestjs-exhibitor:token`: one per answer of the token cache, and one per renewal behind it (`renewed-early`, also after a 403;
+ * `shared`; `failed`).
+ */
 export interface TokenMessage {
   tenant: string;
   outcome: 'hit' | 'renewed-early' | 'fetched' | 'forced' | 'shared' | 'failed';

@@ -98,12 +98,9 @@ function rejection(
     : new TokenRejectedError(oauthError, oauthErrorDescription, details);
 }
 
-/**
- * `service_unavailable` of the token endpoint is `token_unavailable`. Other errors stay as they are, and so does that of an axios
- * interceptor of the host: a `cause` is always what a function of the host threw, and the transport calls no other one here.
- */
+/** `service_unavailable` of the token endpoint is `token_unavailable`. Other errors stay as they are, and so do those of code of the host. */
 function asTokenFailure(error: unknown, attempts: number): unknown {
-  // `isOfHost`, since what a function of the host throws, the cause, may be `undefined`.
+  // Not by its cause: the host may throw `undefined`.
   if (!isExhibitorError(error) || error.code !== 'service_unavailable' || error.isOfHost === true) {
     return error;
   }

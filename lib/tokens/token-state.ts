@@ -42,6 +42,17 @@ export class TokenState {
     public rejected?: Rejected,
   ) {}
 
+  /** The next one has come. */
+  hold(token: TimedToken): void {
+    this.token = token;
+    this.rejected = undefined;
+  }
+
+  /** The service refused this access token, in reply to a request that was sent `at`. */
+  refused(token: string, at: number): void {
+    this.rejected = { by: 'service', token, at };
+  }
+
   /** The access token that the next one replaces; empty where there is none. */
   get replaced(): string {
     return this.rejected?.by === 'service' ? this.rejected.token : (this.token?.accessToken ?? '');

@@ -105,7 +105,7 @@ export class TokenService {
       if (!state.claimAfter401(this.clock.now() - refused.requestedAt)) {
         return undefined;
       }
-      state.rejected = { by: 'service', token: refused.accessToken, at: sentAt };
+      state.refused(refused.accessToken, sentAt);
     }
     return this.#nextToken(tenant, call);
   }
@@ -116,7 +116,7 @@ export class TokenService {
     const isHeld =
       state.token?.accessToken === forbidden.accessToken && this.#renewals.joinable(state) === undefined;
     if (isHeld && state.claimReplacement()) {
-      state.rejected = { by: 'service', token: forbidden.accessToken, at: sentAt };
+      state.refused(forbidden.accessToken, sentAt);
       this.#renewBehind(tenant, state);
     }
   }
@@ -187,11 +187,9 @@ export class TokenService {
     try {
       const isCurrent = (): boolean => this.#states.get(tenant.stateKey) === state;
       const token = await this.#source.renew({ tenant, state, call, isCurrent });
-      const lastsLonger = token.expiresAt > (state.token?.expiresAt ?? 0);
-      // A renewal that was overdue may end after a later one.
-      if (lastsLonger || this.#renewals.isLatest(state, call)) {
-        state.token = token;
-        state.rejected = undefined;
+      // A renewal that was overdue may end after a later one: then the token counts that lasts longer.
+      if (token.expiresAt > (state.token?.expiresAt ?? 0) || this.#renewals.isLatest(state, call)) {
+        state.hold(token);
       }
       return token;
     } catch (error) {

@@ -23,24 +23,35 @@ export interface Comparison {
 }
 
 /**
- * The size of an event as the first page of a reading tells it, not as requested: the service may limit the page size.
+ * The size of an event as the page tells it that a reading begins with. The service may limit the page size. Some services report the
+ * number of rows as the page size of the last page, and 0 beyond it. The first row that fits counts:
  *
- * Some services report the number of rows as the page size of the last page and beyond it. Of 60 rows by 25, page 3 reports 10. A
- * reading that starts there takes the page size that the caller expects, else the one that the other numbers tell, (60 - 10) / 2.
+ * | the page, for example of 60 rows in 3 pages | the page size is                                     |
+ * | ------------------------------------------- | ---------------------------------------------------- |
+ * | does not hide it                            | the one reported                                     |
+ * | hides it, and the caller expects one        | that one                                             |
+ * | hides it, and has 10 rows                   | (60 - 10) / (3 - 1) = 25, if that is possible        |
+ * | hides it, and has no rows                   | 60 / 3 = 20, the smallest, if that is possible       |
+ * | hides it                                    | the one requested: the numbers contradict each other |
  */
-export function eventSizeOf({ number, page, rows }: Page, requested: number, expected?: number): EventSize {
-  const { totalCount, totalPages, itemsPerPage: reported } = page.paginationMetadata;
-  const sizeBy = (itemsPerPage: number): EventSize => ({ totalCount, totalPages, itemsPerPage });
-  const fits = (pageSize: number): boolean => pagesThatFit(sizeBy(pageSize)) === totalPages;
-  const isLastOrBeyond = number > 1 && number >= totalPages;
-  if (!isLastOrBeyond || reported !== rows.length || fits(reported)) {
-    return sizeBy(reported);
+export function eventSizeOf(first: Page, requested: number, expected?: number): EventSize {
+  const { totalCount, totalPages, itemsPerPage } = first.page.paginationMetadata;
+  const sizeBy = (pageSize: number): EventSize => ({ totalCount, totalPages, itemsPerPage: pageSize });
+  if (!hidesPageSize(first)) {
+    return sizeBy(itemsPerPage);
   }
-  const told =
-    rows.length > 0 ? (totalCount - rows.length) / (totalPages - 1) : Math.ceil(totalCount / totalPages);
-  // No service sends more than requested. Where the last page lacks rows, a larger size would fit.
-  const isTold = Number.isInteger(told) && told <= requested && fits(told);
-  return sizeBy(expected ?? (isTold ? told : requested));
+  const rows = first.rows.length;
+  const told = rows > 0 ? (totalCount - rows) / (totalPages - 1) : Math.ceil(totalCount / totalPages);
+  // No service sends more than requested: where the last page lacks rows, a larger page size would fit.
+  const isPossible = Number.isInteger(told) && told <= requested && pagesThatFit(sizeBy(told)) === totalPages;
+  return sizeBy(expected ?? (isPossible ? told : requested));
+}
+
+/** Only at the end of an event: elsewhere the number of rows is the page size. */
+function hidesPageSize({ number, page: { paginationMetadata }, rows }: Page): boolean {
+  const { totalPages, itemsPerPage } = paginationMetadata;
+  const isLastOrBeyond = number > 1 && number >= totalPages;
+  return isLastOrBeyond && itemsPerPage === rows.length && pagesThatFit(paginationMetadata) !== totalPages;
 }
 
 /** Compares the size of an event with the size that the caller expects. */
@@ -59,12 +70,12 @@ export function sizeBreaches(
 /**
  * Compares a page with the size of its event and with the page before. `totalCount` must be that of the event, and:
  *
- * | a page                           | `currentPage`    | `totalPages`             | rows                                        |
- * | -------------------------------- | ---------------- | ------------------------ | ------------------------------------------- |
- * | that is read first               | its number       | as many as fit the count | those due                                   |
- * | that is read later               | its number       | that of the event        | those due, other ones than on the page before |
- * | beyond the end                   | any              | as in the rows above     | none, or those of the last page             |
- * | that is all of an empty event    | its number, or 0 | 0 or 1                   | none                                        |
+ * | a page                        | `currentPage`    | `totalPages`             | rows                                          |
+ * | ----------------------------- | ---------------- | ------------------------ | --------------------------------------------- |
+ * | that is read first            | its number       | as many as fit the count | those due                                     |
+ * | that is read later            | its number       | that of the event        | those due, and others than on the page before |
+ * | beyond the end                | any              | as above                 | none. If it is read first, also as many as on the last page |
+ * | that is all of an empty event | its number, or 0 | 0 or 1                   | none                                          |
  *
  * Another `itemsPerPage` alone does no harm, as some services report one for the last page. Only more rows than it allows do.
  *
@@ -74,8 +85,12 @@ export function comparePage(seen: Page, event: EventSize, before: Page | undefin
   const { number, rows } = seen;
   const { currentPage, totalCount, totalPages, itemsPerPage } = seen.page.paginationMetadata;
   const rowsDue = rowsExpected(number, event);
-  const isBeyondEnd = number > 1 && rowsDue === 0 && isNothingNew(rows, event, before);
-  const isEmptyEvent = number === 1 && event.totalCount === 0;
+  const isRepeated = before !== undefined && rows.length > 0 && isDeepStrictEqual(rows, before.rows);
+  const isLikeLastPage =
+    before === undefined && event.totalCount > 0 && rows.length === rowsExpected(event.totalPages, event);
+  const isNothingNew = rows.length === 0 || isRepeated || isLikeLastPage;
+  const isBeyondEnd = number > 1 && rowsDue === 0 && isNothingNew;
+  const isNumberedZero = number === 1 && currentPage === 0 && event.totalCount === 0;
 
   const breaches: PaginationBreach[] = [];
   const expect = (field: string, expected: number | string, received: number | string): void => {
@@ -83,15 +98,18 @@ export function comparePage(seen: Page, event: EventSize, before: Page | undefin
       breaches.push({ field, expected, seen: received, page: number });
     }
   };
-  const hasAnyNumber = isBeyondEnd || (isEmptyEvent && currentPage === 0);
-  expect('currentPage', hasAnyNumber ? currentPage : number, currentPage);
+  if (!isBeyondEnd && !isNumberedZero) {
+    expect('currentPage', number, currentPage);
+  }
   expect('totalCount', event.totalCount, totalCount);
   if (rows.length > itemsPerPage) {
     expect('itemsPerPage', event.itemsPerPage, itemsPerPage);
   }
   expect('totalPages', before === undefined ? pagesThatFit(event) : event.totalPages, totalPages);
-  expect('data.length', isBeyondEnd ? rows.length : rowsDue, rows.length);
-  if (before !== undefined && isRepeated(rows, before)) {
+  if (!isBeyondEnd) {
+    expect('data.length', rowsDue, rows.length);
+  }
+  if (isRepeated) {
     expect('data', 'other rows', `the rows of page ${before.number}`);
   }
   return { breaches, isBeyondEnd };
@@ -114,19 +132,4 @@ function pagesThatFit({ totalCount, totalPages, itemsPerPage }: EventSize): numb
     return Math.min(totalPages, 1);
   }
   return itemsPerPage === 0 ? NO_NUMBER_FITS : Math.ceil(totalCount / itemsPerPage);
-}
-
-/** How services answer a page that an event does not have: without rows, or by the last page again. */
-function isNothingNew(rows: readonly unknown[], event: EventSize, before: Page | undefined): boolean {
-  if (rows.length === 0) {
-    return true;
-  }
-  // The first page of a reading can be compared only with the number of rows of the last page, which an empty event has not.
-  return before === undefined
-    ? event.totalCount > 0 && rows.length === rowsExpected(event.totalPages, event)
-    : isRepeated(rows, before);
-}
-
-function isRepeated(rows: readonly unknown[], before: Page): boolean {
-  return rows.length > 0 && isDeepStrictEqual(rows, before.rows);
 }

@@ -130,8 +130,17 @@ export class RequestLimits {
   }
 
   /**
-   * Takes a slot and a connection for one request, waiting for them if necessary, and first, without a slot, for the end of a pause
-   * that the partner asked for. Returns `over` where the call is over first.
+   * Takes a slot and a connection for one request. Returns `over` where the call is over first.
+   *
+   * | it finds                                                    | and then                                 |
+   * | ----------------------------------------------------------- | ---------------------------------------- |
+   * | an open circuit, or a pause that the call has no time for   | the request is not sent                  |
+   * | another pause that the partner asked for                    | waits for its end, and looks again       |
+   * | a full queue for slots                                      | the request is not sent                  |
+   * | slot and connection at once                                 | the request may be sent                  |
+   * | both after a wait, and still neither circuit nor pause      | likewise                                 |
+   * | both after a wait, but meanwhile one of these               | returns both, and looks again            |
+   *
    *
    * @param about see {@link TransportRequest}
    */
@@ -145,7 +154,7 @@ export class RequestLimits {
         await this.#pauses?.wait(turn.ms, call);
         continue;
       }
-      // Slot and connection are promises where the request must wait for them, and only then.
+      // Promises where the request must wait for them, and only then.
       const slot = this.#slots.enter(call);
       const entry = slot === 'entered' ? slot : await slot;
       if (entry !== 'entered') {
@@ -156,7 +165,6 @@ export class RequestLimits {
         this.#slots.leave();
         return 'over';
       }
-      // While it waited, a pause may have begun, and the circuit may have opened.
       const isAtOnce = slot === 'entered' && connection === 'entered';
       if (isAtOnce || this.#turn(about, call).go === 'send') {
         return 'entered';
