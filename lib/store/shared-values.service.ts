@@ -151,7 +151,9 @@ export class SharedValues implements BeforeApplicationShutdown {
   async #writeAgain(name: string, attempt: () => Promise<boolean>): Promise<void> {
     // What waits must not delay the exit of the process.
     await pause(WRITE_AGAIN_AFTER, undefined, { ref: false });
-    if (this.#waiting.get(name) === attempt && (await attempt())) {
+    const isWaiting = (): boolean => this.#waiting.get(name) === attempt;
+    // Meanwhile a newer write of this name may have failed, which then waits in the place of this one.
+    if (isWaiting() && (await attempt()) && isWaiting()) {
       this.#waiting.delete(name);
     }
   }

@@ -1,5 +1,5 @@
 import { hkdfSync } from 'node:crypto';
-import { once } from 'node:events';
+import { EventEmitter, once } from 'node:events';
 import { connect } from 'node:net';
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { CompactEncrypt, compactDecrypt, jwtDecrypt } from 'jose';
@@ -11,6 +11,7 @@ import { TestClock } from '../support/clock.js';
 import { loggedLines } from '../support/logged-lines.js';
 import { sharedValuesOf } from '../support/registry.js';
 import { tenantAt } from '../support/tenant-at.js';
+import { eventually } from '../support/wait.js';
 
 const SECRET = 'the first secret of the store tests, long';
 
@@ -216,6 +217,30 @@ describe('a store that fails', () => {
     logged.warnings.length = 0;
     await values.writeSoon('ended-login', 'x', '2', 60_000, { ifAbsent: true });
     expect(logged.warnings).toEqual([]);
+  });
+
+  it('loses no logout that fails while an earlier one of the same name is written once more', async () => {
+    const { values } = startProcess();
+    const set = store.set.bind(store);
+    const late = new EventEmitter();
+    const written: string[] = [];
+    // The second write is slow and succeeds; all others fail until then.
+    store.set = async (key, text, options) => {
+      written.push(text);
+      const isSlow = written.length === 2;
+      await (isSlow && once(late, 'go'));
+      store.failure = isSlow ? 'none' : store.failure;
+      return set(key, text, options);
+    };
+    store.failure = 'rejects';
+    await values.writeSoon('ended-login', 'x', '2', 60_000);
+    await eventually(() => written.length === 2);
+    await values.writeSoon('ended-login', 'x', '1', 60_000);
+    late.emit('go');
+    await eventually(async () => (await values.read('ended-login', 'x', true)) === '2');
+    await values.beforeApplicationShutdown();
+    expect(written).toEqual(['2', '2', '1', '1']);
+    expect(await values.read('ended-login', 'x', true)).toBe('1');
   });
 
   const named = (name: unknown) => async () => Object.assign(new Error('s3cret'), { name });
