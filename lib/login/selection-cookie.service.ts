@@ -2,6 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { isSecure, OwnCookies } from '../browser/cookies.js';
 import type { HttpContext } from '../browser/http-context.js';
+import { shortDigestOf } from '../model/digest.js';
 import type { ExhibitorIdentity } from '../model/exhibitor-identity.interface.js';
 import { CHECKED_OPTIONS, type CheckedOptions } from '../config/check-options.js';
 import { personOf, type FormerIdentity, type FoundIdentity, type KeptIdentity } from './identity.js';
@@ -11,7 +12,18 @@ const MAX_BYTES = 500;
 
 const MAX_SELECTIONS = 20;
 
+/**
+ * A choice, as the cookie has it:
+ *
+ * | alone, it         | tenant           | event                        | exhibitor          |
+ * | ----------------- | ---------------- | ---------------------------- | ------------------ |
+ * | fits in           | its key          | its id                       | its id             |
+ * | would be too long | {@link DIGESTED} | a digest of tenant and event | a digest of its id |
+ */
 type Selection = [tenant: string, event: string, exhibitor: string];
+
+/** In the place of the key of a tenant: no key is empty. */
+const DIGESTED = '';
 
 /**
  * The exhibitors that a user has chosen, by tenant and event, in a cookie of their own: a list in base64url JSON, the newest last. It is
@@ -27,16 +39,25 @@ export class SelectionCookie {
     this.#ttl = settings.cookies.absoluteTtl;
   }
 
-  /** Id of the exhibitor that the user has chosen for an event. */
-  read(http: HttpContext, { tenant, mode }: FoundIdentity, eventId: string): string | undefined {
+  /** Which of these ids, of the user's own exhibitors, the user has chosen for an event. */
+  read(
+    http: HttpContext,
+    { tenant, mode }: FoundIdentity,
+    eventId: string,
+    ownIds: readonly string[],
+  ): string | undefined {
+    if (mode === 'bearer') {
+      return undefined;
+    }
     const isOfEvent = isAbout(tenant.key, eventId);
-    return mode === 'bearer' ? undefined : this.#selections(http, isSecureHost(tenant)).find(isOfEvent)?.[2];
+    const [key, , chosen] = this.#selections(http, isSecureHost(tenant)).find(isOfEvent) ?? [];
+    return ownIds.find((id) => (key === DIGESTED ? shortDigestOf(id) : id) === chosen);
   }
 
   /**
    * Keeps the choice for an event; `undefined` removes it. The oldest ones that do not fit go.
    *
-   * @throws {ExhibitorError} `invalid_argument` with a bearer token, and for an id that fits no cookie
+   * @throws {ExhibitorError} `invalid_argument` with a bearer token
    */
   write(http: HttpContext, { tenant, mode }: FoundIdentity, eventId: string, exhibitorId?: string): void {
     if (mode === 'bearer') {
@@ -48,24 +69,21 @@ export class SelectionCookie {
     const secure = isSecureHost(tenant);
     const isOfEvent = isAbout(tenant.key, eventId);
     const others = this.#selections(http, secure).filter((one) => !isOfEvent(one));
-    const chosen: Selection[] = exhibitorId === undefined ? [] : [[tenant.key, eventId, exhibitorId]];
+    const chosen = exhibitorId === undefined ? [] : [selectionOf(tenant.key, eventId, exhibitorId)];
     const encoded = newestThatFit([...others, ...chosen]);
-    if (encoded !== undefined) {
-      this.#cookies.set(http, 'selection', encoded, { secure }, this.#ttl);
-    } else if (exhibitorId === undefined) {
+    if (encoded === undefined) {
       this.#cookies.clear(http, 'selection', { secure });
     } else {
-      throw new ExhibitorError('invalid_argument', 'exhibitorId: is too long to be kept in a cookie', {
-        tenant: tenant.key,
-      });
+      this.#cookies.set(http, 'selection', encoded, { secure }, this.#ttl);
     }
   }
 
   /**
    * Removes what another person than the user of this new identity has chosen in this browser.
    *
-   * @param kept identities that the callback carries
-   * @param former identities that the start of the login carried: a callback by `form_post` from another site brings no cookie
+   * @param kept identities that the callback carries, of any tenant: a person who goes from one to another keeps the choices at both
+   * @param former identities of this tenant that the start of the login carried: a callback by `form_post` from another site brings no
+   * cookie
    */
   clearOfAnother(
     http: HttpContext,
@@ -97,7 +115,20 @@ export class SelectionCookie {
 const isAbout =
   (tenantKey: string, eventId: string) =>
   ([tenant, event]: Selection): boolean =>
-    tenant === tenantKey && event === eventId;
+    tenant === DIGESTED
+      ? event === digestOfEvent(tenantKey, eventId)
+      : tenant === tenantKey && event === eventId;
+
+function selectionOf(tenantKey: string, eventId: string, exhibitorId: string): Selection {
+  const plain: Selection = [tenantKey, eventId, exhibitorId];
+  return newestThatFit([plain]) === undefined
+    ? [DIGESTED, digestOfEvent(tenantKey, eventId), shortDigestOf(exhibitorId)]
+    : plain;
+}
+
+function digestOfEvent(tenantKey: string, eventId: string): string {
+  return shortDigestOf(JSON.stringify([tenantKey, eventId]));
+}
 
 function parseSelections(encoded: string): Selection[] {
   try {
@@ -112,7 +143,7 @@ function isSelection(value: unknown): value is Selection {
   return Array.isArray(value) && value.length === 3 && value.every((one) => typeof one === 'string');
 }
 
-/** `undefined` where not even the newest fits, and for none. */
+/** The list as the cookie has it; `undefined` where not even the newest fits, and for none. */
 function newestThatFit(selections: readonly Selection[]): string | undefined {
   for (let count = Math.min(selections.length, MAX_SELECTIONS); count > 0; count -= 1) {
     const encoded = Buffer.from(JSON.stringify(selections.slice(-count))).toString('base64url');

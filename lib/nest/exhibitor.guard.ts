@@ -81,14 +81,14 @@ export class ExhibitorGuard extends ExhibitorIdentityGuard {
     named: string | undefined,
   ): Results | undefined {
     const { eventId, exhibitors } = undecided;
-    const { lookups, selections } = this[SERVICES];
+    const services = this[SERVICES];
     const exhibitor =
       named === undefined && exhibitors.length === 1
         ? exhibitors[0]
-        : this[SERVICES].ownOf(exhibitors, named ?? selections.read(http, who, eventId));
+        : services.ownOf(exhibitors, named ?? services.chosenIdOf(http, who, eventId, exhibitors));
     return exhibitor === undefined
       ? undefined
-      : { exhibitor, exhibitorId: lookups.idOf(exhibitor), ...undecided };
+      : { exhibitor, exhibitorId: services.lookups.idOf(exhibitor), ...undecided };
   }
 
   /** Id of the exhibitor that the request is about, where it names one. */

@@ -172,6 +172,17 @@ export class ExhibitorGuardServices {
     return toHttpException(error, http);
   }
 
+  /** Id of the one of the user's own exhibitors that was chosen for an event. @internal */
+  chosenIdOf(
+    http: HttpContext,
+    who: FoundIdentity,
+    eventId: string,
+    exhibitors: readonly unknown[],
+  ): string | undefined {
+    const ids = exhibitors.map((one) => this.lookups.idOf(one)).filter((id) => id !== undefined);
+    return this.selections.read(http, who, eventId, ids);
+  }
+
   /** The exhibitor with this id, of the user's own. @internal */
   ownOf<T>(exhibitors: readonly T[], id: string | undefined): T | undefined {
     return id === undefined ? undefined : exhibitors.find((one) => this.lookups.idOf(one) === id);

@@ -293,6 +293,24 @@ describe.each(['express', 'fastify'] as const)('people at the routes of the modu
     );
   });
 
+  it('can choose each exhibitor that is offered, however long its id and that of the event', async () => {
+    const eventId = 'e'.repeat(128);
+    const ids = ['a', 'b'].map((letter) => letter.repeat(256));
+    sandbox.setExhibitors(
+      eventId,
+      ids.map((id) => ({ id, contactEmails: ['sam.several@example.com'] })),
+    );
+    const visitor = await signedIn(host, 'sam.several');
+    const url = `${host.url}/auth/choose?eventId=${eventId}`;
+    for (const id of ids) {
+      const { action, fields } = formFields((await open(visitor, url)).text);
+      const form = { ...fields, exhibitorId: id };
+      const chosen = await visitor.visit(`${host.url}${action}`, { form, headers: PAGE });
+      expectLed(chosen, 303, `${host.url}/`);
+      expect(bodyOf(await open(visitor, url, SCRIPT))).toMatchObject({ chosen: id });
+    }
+  });
+
   it('choose by a script as well', async () => {
     const visitor = await signedIn(host, 'sam.several');
     const url = `${host.url}/auth/choose`;

@@ -222,13 +222,25 @@ describe('a selection', () => {
     expect(chosen).toEqual([409, 409, 409, 'b', 'b', 'b']);
   });
 
-  it('is refused where the id fits no cookie', async () => {
-    const long = '"'.repeat(256);
-    const event = eventWith([long, 'b'], 'e'.repeat(100));
-    expect(answerOf(await select(event, long))).toEqual(
-      refusal('exhibitorId: is too long to be kept in a cookie'),
-    );
-    expect(await chosenAt(event)).toBe(409);
+  it('is kept as digests where tenant, event and id fit no cookie, beside others', async () => {
+    const ids = ['a', 'b'].map((letter) => letter.padEnd(256, '"'));
+    const [long = '', other = ''] = ids;
+    const events = ['e', 'f'].map((letter) => eventWith([...ids, 'c'], letter.repeat(100)));
+    const [event = '', next = ''] = events;
+    const short = eventWith(['a', 'b'], 'beside-long');
+    await select(short, 'b');
+    await select(event, long);
+    await select(next, other);
+    expect(await Promise.all([short, event, next].map((one) => chosenAt(one)))).toEqual(['b', long, other]);
+    await select(event, other);
+    expect([await chosenAt(event), await chosenAt(next)]).toEqual([other, other]);
+    await select(event, 'c');
+    expect(await chosenAt(event)).toBe('c');
+    await select(event, long);
+    await clear(event);
+    expect([await chosenAt(event), await chosenAt(next), await chosenAt(short)]).toEqual([409, other, 'b']);
+    // No longer the person's own.
+    expect(await chosenAt(eventWith([long, 'c'], next))).toBe(409);
   });
 
   it('counts as none where the cookie is anything else, and as nothing that is not the own', async () => {
