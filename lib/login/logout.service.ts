@@ -44,11 +44,12 @@ export class LogoutService {
     const { identities, idToken } = await this.reader.readAll(http);
     // That of the ID token, where a user was idle for so long that only this cookie is left.
     const identity = identities[0]?.identity;
-    const isOpen = identity !== undefined && !(await this.ended.has(identity, identity.registration ?? ''));
-    const ownUrl = isOpen ? identity.redirectUri : undefined;
-    if (isCrossSiteRequest(http, ownUrl, this.#settings.trustedOrigins)) {
+    // Also one that has ended tells the origin of this host: a proxy may change `Host`.
+    if (isCrossSiteRequest(http, identity?.redirectUri, this.#settings.trustedOrigins)) {
       throw new ExhibitorError('invalid_argument', 'a logout must come from this site');
     }
+    // Before it ends here.
+    const isOpen = identity !== undefined && !(await this.ended.has(identity, identity.registration ?? ''));
     this.#clearCookies(http);
     await this.ended.ends.endAll(formerOf(identities));
     await removeIdentity();

@@ -55,7 +55,7 @@ describe.each(HOST_KINDS)('a logout at the provider, from %s', (kind) => {
   it('ends the login here first, and sends the ID token of the login, or client_id where that is too large', async () => {
     const host = await start(END, { kind });
     const { visitor, idToken } = await arriveAt(host);
-    const copy = copyOf(visitor, host);
+    const [copy, ended] = [copyOf(visitor, host), copyOf(visitor, host)];
     const reply = await logOut(visitor, host);
     expect(endSessionOf(reply)).toEqual(withHint(idToken));
     expect(reply.headers.get('cache-control')).toBe('private, no-store');
@@ -66,6 +66,11 @@ describe.each(HOST_KINDS)('a logout at the provider, from %s', (kind) => {
       expect(await isLoggedIn(each, host)).toBe(false);
       expect(await leave(each, host)).toBeUndefined();
     }
+    // The ended login still tells the origin of this host, where a proxy changes `Host`.
+    const again = await logOut(copyOf(ended, host), host, { origin: host.url, host: 'internal' });
+    expect(again.status).toBe(303);
+    const foreign = await logOut(ended, host, { origin: 'https://evil.example', host: 'evil.example' });
+    expect(foreign.status).toBe(400);
     await loggedIn(visitor, host);
     // Identity, ID token and selection are 5,700 bytes at most.
     for (let filler = 100; visitor.cookies().has(ID_TOKEN); filler += 100) {
