@@ -26,7 +26,22 @@ export class UserInfo {
   ) {}
 
   /**
-   * The user of a verified token, with the address of the token or of userinfo.
+   * The user of a verified token. Its address is that of `emailClaim`, of the token or of userinfo; what they say of it: {@link wordOf}.
+   * The first row that fits counts:
+   *
+   * | the token                       | userinfo                                            | `requireVerifiedEmail` | result             |
+   * | ------------------------------- | --------------------------------------------------- | ---------------------- | ------------------ |
+   * | has an address and says no      | is not asked                                        | any                    | `email_unverified` |
+   * | has an address and says yes     | is not asked                                        | any                    | the user           |
+   * | has an address and says nothing | is not asked                                        | `false`                | the user           |
+   * | any other                       | is asked, and is of another user (OIDC Core §5.3.2) | any                    | `subject`          |
+   * | has an address and says nothing | says yes                                            | `true`                 | the user           |
+   * | has an address and says nothing | says no or nothing, or there is none                | `true`                 | `email_unverified` |
+   * | has none                        | has none, or there is none                          | any                    | `email_missing`    |
+   * | has none                        | has an address; one of both says no                 | any                    | `email_unverified` |
+   * | has none                        | has an address; one of both says yes                | any                    | the user           |
+   * | has none                        | has an address; both say nothing                    | `false`                | the user           |
+   * | has none                        | has an address; both say nothing                    | `true`                 | `email_unverified` |
    *
    * @throws {LoginFailedError} `email_missing`, `email_unverified`, or `subject` where userinfo is of another user; and as
    * {@link OpenIdProvider}
@@ -35,13 +50,11 @@ export class UserInfo {
     const rules = loginOf(tenant);
     const subject = String(token.sub);
     const own = contactEmail([token], rules);
-    // Userinfo may have the address, or say that it is verified. It cannot overrule `email_verified: false` of the token.
-    const isNeeded = own === undefined || (verdict(token) !== false && isUnconfirmed([token], own, rules));
-    const url = isNeeded ? await this.provider.findUrl(tenant, 'userinfo', call) : undefined;
+    const isAsked = own === undefined || (rules.requireVerifiedEmail && wordOf(token, own) === 'nothing');
+    const url = isAsked ? await this.provider.findUrl(tenant, 'userinfo', call) : undefined;
     const headers = { authorization: `Bearer ${accessToken}` };
     const userinfo: Claims =
       url === undefined ? {} : await this.provider.get(tenant, 'userinfo', url, call, headers);
-    // OIDC Core §5.3.2.
     if (url !== undefined && userinfo['sub'] !== subject) {
       const received = `userinfo of ${formOf(userinfo['sub'])}`;
       const refusal: Refusal = { reason: 'subject', expected: 'userinfo of the sub of the token', received };
@@ -53,8 +66,9 @@ export class UserInfo {
       // The provider sends none to this client, or this account has none.
       return this.#refuse(tenant, missingEmail(sources, rules), 'login.scope', 'login.emailClaim');
     }
-    // After the address: Keycloak sends `email_verified: false` without one. A no refuses with any `emailClaim`.
-    if (sources.some((one) => verdict(one) === false) || isUnconfirmed(sources, email, rules)) {
+    // After the address: Keycloak sends `email_verified: false` without one.
+    const words = sources.map((source) => wordOf(source, email));
+    if (words.includes('no') || (rules.requireVerifiedEmail && !words.includes('yes'))) {
       const [ofToken, ofUserinfo] = sources.map((source) => described(source['email_verified']));
       const received = `token ${ofToken}, userinfo ${ofUserinfo}`;
       const hasOtherClaim = rules.emailClaim !== 'email';
@@ -98,20 +112,33 @@ function addressOf(claim: unknown): string | undefined {
   return isContactEmail(address) && others.every((other) => other === address) ? address : undefined;
 }
 
-/** A yes is about the `email` of the same source (OIDC Core §5.1), and about no other address. */
-function isUnconfirmed(sources: readonly Claims[], address: string, rules: LoginSettings): boolean {
-  const confirms = (one: Claims): boolean => addressOf(one['email']) === address && verdict(one) === true;
-  return rules.requireVerifiedEmail && !sources.some(confirms);
+/**
+ * What `email_verified` of a token or of userinfo says of an address. A yes is about the `email` beside it (OIDC Core §5.1), and about no
+ * other address; a no counts with any `emailClaim`.
+ *
+ * | `email_verified`          | `email`           | it says |
+ * | ------------------------- | ----------------- | ------- |
+ * | is absent, `null` or `''` | any or none       | nothing |
+ * | is yes, see {@link isYes} | that address      | yes     |
+ * | is yes                    | any other or none | nothing |
+ * | is anything else          | any or none       | no      |
+ */
+function wordOf({ email, email_verified: flag }: Claims, address: string): 'yes' | 'no' | 'nothing' {
+  if (flag === undefined || flag === null || flag === '') {
+    return 'nothing';
+  }
+  if (!isYes(flag)) {
+    return 'no';
+  }
+  return addressOf(email) === address ? 'yes' : 'nothing';
 }
 
-/** Whether `email_verified` says yes; `undefined` where it says nothing. User stores of .NET write `"True"`, `"False"` and lists. */
-function verdict({ email_verified: flag }: Claims): boolean | undefined {
-  if (flag === undefined || flag === null || flag === '') {
-    return undefined;
-  }
+/** `true`, as text too, or a list of nothing else: user stores of .NET write `"True"`, `"False"` and lists. */
+function isYes(flag: unknown): boolean {
   const flags: unknown[] = Array.isArray(flag) ? flag : [flag];
-  const isYes = (one: unknown): boolean => one === true || (isText(one) && one.toLowerCase() === 'true');
-  return flags.length > 0 && flags.every(isYes);
+  return (
+    flags.length > 0 && flags.every((one) => one === true || (isText(one) && one.toLowerCase() === 'true'))
+  );
 }
 
 /** Claims that describe the token, not the user: of any JWT (RFC 7519 §4.1), and of an ID token (OIDC Core §2). */
@@ -122,16 +149,22 @@ const ID_TOKEN_CLAIMS = ['nonce', 'azp', 'at_hash', 'c_hash', 's_hash', 'sid'];
 const AUTHENTICATION_CLAIMS = ['auth_time', 'acr', 'amr'];
 
 /**
- * Claims of the user. Those of the token, which is signed, take precedence over userinfo; those about the authentication are
- * taken from the token alone. `email_verified` is only taken from a source whose `email` is taken.
+ * Claims of the user:
+ *
+ * | claim                    | is taken from                                                                        |
+ * | ------------------------ | ------------------------------------------------------------------------------------ |
+ * | about the token itself   | neither                                                                              |
+ * | about the authentication | the token                                                                            |
+ * | `email_verified`         | the token, else userinfo; not from one with another `email` than that which is taken |
+ * | any other, also `email`  | the token, which is signed, else userinfo                                            |
  */
 function userClaims(token: Claims, userinfo: Claims): Claims {
   const emailOf = ({ email }: Claims): unknown => addressOf(email) ?? email;
-  const email = emailOf({ ...userinfo, ...token });
-  const usable = (source: Claims): Claims =>
-    emailOf(source) === email ? source : without(['email_verified'], source);
+  const takenEmail = emailOf({ ...userinfo, ...token });
+  const withOwnFlag = (source: Claims): Claims =>
+    emailOf(source) === takenEmail ? source : without(['email_verified'], source);
   const ofPerson = without(AUTHENTICATION_CLAIMS, userinfo);
-  return without([...JWT_CLAIMS, ...ID_TOKEN_CLAIMS], { ...usable(ofPerson), ...usable(token) });
+  return without([...JWT_CLAIMS, ...ID_TOKEN_CLAIMS], { ...withOwnFlag(ofPerson), ...withOwnFlag(token) });
 }
 
 function without(names: readonly string[], claims: Claims): Claims {
