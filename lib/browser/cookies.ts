@@ -6,11 +6,20 @@ const HOST_PREFIX = '__Host-';
 
 /**
  * Our cookies, by the end of their names: identity, ID token, selected exhibitors, that a guard led to the login, and one for each
- * started login. Each is asked for by its whole name: no other cookie of a request is read.
+ * started login. A value is read by the whole name of its cookie. For started logins, names are looked through: of many, the oldest go.
  */
-export type OwnCookie = 'identity' | 'id-token' | 'selection' | 'led' | `login-${string}`;
+export type OwnCookie = 'identity' | 'id-token' | 'selection' | 'led' | LoginCookie;
 
-const isLogin = (cookie: string): cookie is `login-${string}` => /^login-[\w-]{8}$/.test(cookie);
+type LoginCookie = `login-${string}`;
+
+/** Characters by which the cookies of started logins differ. */
+const LOGIN_CHARACTERS = 8;
+
+/** The cookie of a started login, by a digest of its id in base64url. */
+export const loginCookieOf = (digest: string): LoginCookie => `login-${digest.slice(0, LOGIN_CHARACTERS)}`;
+
+const isLogin = (cookie: string): cookie is LoginCookie =>
+  /^login-[\w-]+$/.test(cookie) && cookie.length === 'login-'.length + LOGIN_CHARACTERS;
 
 /** True where the callback address, and so the host, uses https. */
 export function isSecure(redirectUri: string | undefined): boolean {

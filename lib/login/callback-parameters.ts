@@ -28,11 +28,15 @@ export type CallbackParameters = v.InferOutput<typeof response>;
  * (RFC 6749 §3.1), is no string or is too long, or where `state` is missing.
  */
 export function readCallback({ request, target }: HttpContext): CallbackParameters | undefined {
-  const query = target.searchParams;
-  const isRepeated = Object.keys(response.entries).some((name) => query.getAll(name).length > 1);
-  const given = request.method === 'POST' ? request.body : !isRepeated && Object.fromEntries(query);
+  const given = request.method === 'POST' ? request.body : parametersIn(target.searchParams);
   const { success, output } = v.safeParse(response, given);
   return success ? output : undefined;
+}
+
+/** The parameters of a query; `undefined` where one of a response is repeated. In a form, a repeated one is a list. */
+function parametersIn(query: URLSearchParams): Record<string, string> | undefined {
+  const isRepeated = Object.keys(response.entries).some((name) => query.getAll(name).length > 1);
+  return isRepeated ? undefined : Object.fromEntries(query);
 }
 
 /**

@@ -53,7 +53,7 @@ export class CallbackVerifier {
     return misfitOf(...given);
   }
 
-  /** The identity of the user, and the ID token of the token endpoint. */
+  /** The whole identity of the user, and the ID token of the token endpoint. */
   async verify(
     tenant: Tenant,
     login: ProvenLogin,

@@ -12,7 +12,7 @@ import { parseIdentity } from './identity.js';
 /** Largest sealed ID token, in bytes: proxies accept header lines of 8 kB, and it becomes a part of an address. */
 const MAX_BYTES = 2_000;
 
-/** An ID token, and as much of its identity as a logout needs. */
+/** An ID token and its identity: whole at the login; from the cookie, as much as a logout needs. */
 export interface KeptIdToken {
   identity: ExhibitorIdentity;
   idToken: string;

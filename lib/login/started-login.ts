@@ -1,6 +1,12 @@
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import * as v from 'valibot';
-import { isSecure, OwnCookies, type CookieAttributes, type OwnCookie } from '../browser/cookies.js';
+import {
+  isSecure,
+  loginCookieOf,
+  OwnCookies,
+  type CookieAttributes,
+  type OwnCookie,
+} from '../browser/cookies.js';
 import type { HttpContext } from '../browser/http-context.js';
 import type { ExhibitorSettings } from '../config/exhibitor-settings.js';
 import type { ProblemLog } from '../config/problems/problem-log.service.js';
@@ -165,5 +171,5 @@ export class StartedLogins {
 }
 
 function cookieOf({ id }: SealedLogin): OwnCookie {
-  return `login-${digestOf(id).slice(0, 8)}`;
+  return loginCookieOf(digestOf(id));
 }

@@ -60,8 +60,16 @@ export class ExhibitorIdentityGuard extends RouteGuard {
 
   /**
    * A global guard leaves the routes of login and logout, and all routes of the module, to their own guards: else nobody could log in
-   * where a user is required, nor log out while lookups fail. `@AllowAnonymous(false)` on the handler wins over that. A guard in
-   * `@UseGuards` of the route is not global.
+   * where a user is required, nor log out while lookups fail. A guard is global where no `@UseGuards` of handler or controller has it. The
+   * first row that fits counts, the last three by {@link allowsAnonymous}:
+   *
+   * | this guard is in `@UseGuards` of | the route                                            | it              |
+   * | -------------------------------- | ---------------------------------------------------- | --------------- |
+   * | any or none                      | has `@AllowAnonymous(false)` on its handler          | requires a user |
+   * | none                             | is of the module, or has one of our guards of logins | does nothing    |
+   * | any or none                      | has `@AllowAnonymous()` on its handler               | requires none   |
+   * | the controller alone, or none    | has `@AllowAnonymous()` on its controller            | requires none   |
+   * | any or none                      | is any other                                         | requires a user |
    */
   #isExempt(context: ExecutionContext): boolean {
     const { allowsAnonymous, guards, controller } = declaredOn(context);

@@ -171,7 +171,7 @@ function refusedFor(given: string | undefined, reason: string | undefined): Refu
   return { status, code, reason: hasReason ? reason : undefined };
 }
 
-/** The body for a script: that of the error itself. */
+/** The body for a script: as of any error with this code. Below status 500, its message is the title of the page. */
 function bodyFor(refused: Refused): string | object {
   const { code, reason } = refused;
   const { title } = wordsFor(refused);

@@ -25,12 +25,12 @@ interface Published<T> {
  * Documents that providers publish, keys or metadata: one of each name, for all tenants with the same dispatcher. What a proxy of one
  * tenant answers is not for others. The _last good_ one was fetched less than a day ago. The first row that fits counts:
  *
- * | a document is | where                                                              | a caller gets                                   |
- * | ------------- | ------------------------------------------------------------------ | ----------------------------------------------- |
- * | fresh         | it was fetched less than 10 minutes ago                            | it, unless the caller rejects it                |
- * | being fetched | a caller has begun that                                            | it; from half of the time on, the last good one |
- * | resting       | a fetch has failed, or was for a caller that rejected the document | the last good one, else that failure            |
- * | none of these |                                                                    | as where it is being fetched: that begins       |
+ * | a document is | where                                                              | a caller gets                                          |
+ * | ------------- | ------------------------------------------------------------------ | ------------------------------------------------------ |
+ * | fresh         | it was fetched less than 10 minutes ago                            | it, unless the caller rejects it                       |
+ * | being fetched | a caller has begun that                                            | what is fetched, or what {@link waitFor} gives instead |
+ * | resting       | a fetch has failed, or was for a caller that rejected the document | the last good one, else that failure                   |
+ * | none of these |                                                                    | as where it is being fetched: that begins              |
  */
 export class PublishedDocuments<T> {
   readonly #byDispatcher = new WeakMap<object, ExpiringCache<Published<T>>>();
@@ -125,7 +125,15 @@ export class PublishedDocuments<T> {
   }
 }
 
-/** Waits for a fetch: half of the time, whatever ends it, where there is a last good document. */
+/**
+ * Waits for a fetch. Where the document does not arrive:
+ *
+ * | when                                   | a caller with a last good one gets | any other             |
+ * | -------------------------------------- | ---------------------------------- | --------------------- |
+ * | the fetch fails                        | that one                           | that failure          |
+ * | half of the time of the caller is over | that one                           | waits on              |
+ * | the call of the caller ends            | that one                           | the error of the call |
+ */
 function waitFor<T>(
   fetching: SharedWork<T>,
   lastGood: T | undefined,
