@@ -15,7 +15,7 @@ const NOT_LOADED = 'no variable of these is set: is the file loaded? Node reads 
  *
  * @param env usually `process.env`
  * @param options `prefix` begins the names of one of several tenants, as in `ACME_TENANT_ID`; `COOKIE_SECRET` may be without it.
- * Other variables with the prefix are named in a warning
+ * Other variables with the prefix are named in a warning, except those of a longer prefix that has a `TENANT_ID` too
  * @throws {ConfigurationError} `configuration_invalid` with all variables that are not set or empty. No value is shown.
  * @example
  * ExhibitorModule.forRootAsync({ isGlobal: true, useFactory: () => exhibitorOptionsFrom(process.env) });
@@ -64,8 +64,14 @@ export function exhibitorOptionsFrom(
 
   const names = [...Object.values(HOST_VARIABLES), SECRET_VARIABLE].map((name) => prefix + name);
   const others = Object.keys(env).filter((name) => name.startsWith(prefix) && !names.includes(name));
-  if (prefix !== '' && others.length > 0) {
-    new Logger('nestjs-exhibitor').warn(`not read, since no variable has this name: ${others.join(', ')}`);
+  // Another call reads those of a longer prefix, such as `ACME_EU_`, and has a warning of its own.
+  const { tenantId } = HOST_VARIABLES;
+  const longer = others
+    .filter((name) => name.endsWith(`_${tenantId}`))
+    .map((name) => name.slice(0, -tenantId.length));
+  const unread = others.filter((name) => !longer.some((one) => name.startsWith(one)));
+  if (prefix !== '' && unread.length > 0) {
+    new Logger('nestjs-exhibitor').warn(`not read, since no variable has this name: ${unread.join(', ')}`);
   }
   if (names.every((name) => !env[name])) {
     problems.push({ path: '', expected: NOT_LOADED });

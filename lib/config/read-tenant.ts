@@ -1,15 +1,20 @@
 import { KeyObject } from 'node:crypto';
+import { ConfigurationError, type ConfigurationProblem } from '../errors/configuration.error.js';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
 import { isExhibitorError } from '../errors/is-exhibitor-error.js';
 import { digestOf } from '../model/digest.js';
 import { untrustedText } from '../model/untrusted-text.js';
+import type { Call } from '../call/call.js';
 import { checkTenant } from './check-options.js';
 import type { ExhibitorSettings } from './exhibitor-settings.js';
+import type { SourceReads } from './source-reads.js';
 import { Tenant } from './tenant.js';
-import type { TenantSettings } from './tenant-settings.js';
 
 /** Limits that are no larger than those of the module: all tenants share its process. */
 const LIMITS = ['deadline', 'attemptTimeout', 'attempts', 'maxResponseBytes', 'maxConcurrent'] as const;
+
+/** Why a key has no tenant: the source knows none, or answered these wrong options. No error: one of a request has a stack of 7 kB. */
+export type Refusal = 'unknown' | readonly ConfigurationProblem[];
 
 export interface ReadTenant {
   readonly tenant: Tenant;
@@ -18,55 +23,82 @@ export interface ReadTenant {
 }
 
 /**
- * Reads a tenant from its source.
+ * How a read ended. The last two also where the module closed.
  *
- * @param read what the source answers
+ * | kind        | where                                                          |
+ * | ----------- | -------------------------------------------------------------- |
+ * | `found`     | the source answered good options                               |
+ * | `refused`   | it knows no such tenant, or answered wrong options             |
+ * | `failed`    | it threw or was late, or `allowedOrigins` threw                |
+ * | `not asked` | our own limit: the read had no place in time, or too many wait |
+ */
+export type Reading =
+  | { readonly kind: 'found'; readonly found: ReadTenant }
+  | { readonly kind: 'refused'; readonly refusal: Refusal }
+  | { readonly kind: 'failed'; readonly what: string; readonly error: ExhibitorError }
+  | { readonly kind: 'not asked'; readonly error: unknown };
+
+/**
+ * Reads a tenant from its source. Never rejects.
+ *
  * @param before the tenant as it was read last: its state is kept where its options are the same
- * @throws {ExhibitorError} `unknown_tenant`, `configuration_invalid`; `service_unavailable` and `deadline_exceeded` where the
- * source fails
+ * @param call the read, as for {@link SourceReads.find}
  */
 export async function readTenant(
-  read: () => Promise<unknown>,
+  source: SourceReads,
   key: string,
   rules: ExhibitorSettings,
   before: ReadTenant | undefined,
-): Promise<ReadTenant> {
-  const settings = await settingsInSource(read, key, rules);
-  for (const name of LIMITS) {
-    if ((settings.http?.[name] ?? 0) > rules.http[name]) {
-      settings.http = { ...settings.http, [name]: rules.http[name] };
+  call: Call,
+): Promise<Reading> {
+  try {
+    const options = await source.find(key, before !== undefined, call);
+    // Many databases answer null for a missing row.
+    if (options === undefined || options === null) {
+      return { kind: 'refused', refusal: 'unknown' };
     }
+    // An accessor of an entity may throw: it is code of the source, too.
+    const settings = checkTenant(options, key, rules);
+    for (const name of LIMITS) {
+      if ((settings.http?.[name] ?? 0) > rules.http[name]) {
+        settings.http = { ...settings.http, [name]: rules.http[name] };
+      }
+    }
+    const digest = digestOf(JSON.stringify(settings, comparable));
+    const state = digest === before?.digest ? before.tenant.stateKey : undefined;
+    return { kind: 'found', found: { tenant: new Tenant(key, settings, rules.http, state), digest } };
+  } catch (error) {
+    return call.partner.isSuspect ? readingOf(error, key) : { kind: 'not asked', error };
   }
-  const digest = digestOf(JSON.stringify(settings, comparable));
-  const state = digest === before?.digest ? before.tenant.stateKey : undefined;
-  return { tenant: new Tenant(key, settings, rules.http, state), digest };
+}
+
+/** What it means that the source threw or was late, or that its options are refused. */
+function readingOf(error: unknown, key: string): Reading {
+  const what = 'the tenant source';
+  if (!isExhibitorError(error)) {
+    const details = { tenant: untrustedText(key), cause: error };
+    const failure = new ExhibitorError('service_unavailable', 'the tenant source failed', details);
+    return { kind: 'failed', what, error: failure };
+  }
+  if (error.code === 'unknown_tenant') {
+    // The host threw it.
+    return { kind: 'refused', refusal: 'unknown' };
+  }
+  // Not by its code: a host may throw an error with that code, which names no options.
+  if (!('problems' in error)) {
+    return { kind: 'failed', what, error };
+  }
+  return error.isOfHost === true
+    ? { kind: 'failed', what: 'the option allowedOrigins', error }
+    : { kind: 'refused', refusal: error.problems };
+}
+
+export function refusalError(refusal: Refusal, key: string): ExhibitorError {
+  return refusal === 'unknown' ? unknownTenant(key) : new ConfigurationError(refusal, untrustedText(key));
 }
 
 export function unknownTenant(key: string): ExhibitorError {
   return new ExhibitorError('unknown_tenant', 'there is no such tenant', { tenant: untrustedText(key) });
-}
-
-async function settingsInSource(
-  read: () => Promise<unknown>,
-  key: string,
-  rules: ExhibitorSettings,
-): Promise<TenantSettings> {
-  try {
-    const options = await read();
-    // Many databases answer null for a missing row.
-    if (options === undefined || options === null) {
-      throw unknownTenant(key);
-    }
-    // An accessor of an entity may throw: it is code of the source, too.
-    return checkTenant(options, key, rules);
-  } catch (error) {
-    if (isExhibitorError(error)) {
-      // A host may throw `unknown_tenant` itself.
-      throw error.code === 'unknown_tenant' ? unknownTenant(key) : error;
-    }
-    const details = { tenant: untrustedText(key), cause: error };
-    throw new ExhibitorError('service_unavailable', 'the tenant source failed', details);
-  }
 }
 
 /**

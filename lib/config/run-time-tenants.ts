@@ -1,7 +1,4 @@
-import { ConfigurationError, type ConfigurationProblem } from '../errors/configuration.error.js';
 import type { ExhibitorError } from '../errors/exhibitor.error.js';
-import { isExhibitorError } from '../errors/is-exhibitor-error.js';
-import { untrustedText } from '../model/untrusted-text.js';
 import type { Call } from '../call/call.js';
 import { SharedWorks, type Calls } from '../call/calls.service.js';
 import type { Clock } from '../call/clock.js';
@@ -11,18 +8,15 @@ import type { ExhibitorSettings } from './exhibitor-settings.js';
 import type { TenantSource } from './tenant-options.interface.js';
 import { tenantSourceFails } from './problems/host-problems.js';
 import type { ProblemLog } from './problems/problem-log.service.js';
-import { readTenant, unknownTenant, type ReadTenant } from './read-tenant.js';
-import { isOwnLimit, SourceReads, sourceTooLate } from './source-reads.js';
+import { readTenant, refusalError, type Reading, type ReadTenant, type Refusal } from './read-tenant.js';
+import { readTooLate, SourceReads } from './source-reads.js';
 import type { Tenant } from './tenant.js';
 
 /** Refusals are kept apart from tenants, so that random keys remove no good tenant; and briefly. */
 const REFUSALS = { ttl: 5_000, max: 1_000 };
 
-/**
- * Why a key has no tenant: the source knows none, or answered these wrong options. No error: one of a request has a stack of 7 kB. An error
- * of the source that has a `cause` is no refusal but a failure, which may end at any moment.
- */
-type Refusal = 'unknown' | readonly ConfigurationProblem[];
+const TOO_MANY_KEYS =
+  'too many keys of tenants are being read at once: the tenant source is slow, or visitors make up keys';
 
 interface KnownTenant extends ReadTenant {
   /** {@link Clock.now} until which the source is not asked again. */
@@ -34,19 +28,19 @@ interface KnownTenant extends ReadTenant {
 /**
  * The tenants of a {@link TenantSource}, each as it was read last. The first row that fits counts:
  *
- * | a key has                                                                               | its caller                            |
- * | --------------------------------------------------------------------------------------- | ------------------------------------- |
- * | fresh options: read within `tenantCache.ttl`                                            | gets them                             |
- * | last good options, for `staleIfError` more; and the source rests for it or has no place | gets them                             |
- * | been refused within 5 s                                                                 | is refused                            |
- * | last good options                                                                       | waits for a read half of its time     |
- * | none                                                                                    | waits for a read                      |
+ * | a key has                                                                               | its caller                                                            |
+ * | --------------------------------------------------------------------------------------- | --------------------------------------------------------------------- |
+ * | fresh options: read within `tenantCache.ttl`                                            | gets them                                                             |
+ * | last good options, for `staleIfError` more; and the source rests for it or has no place | gets them                                                             |
+ * | been refused within 5 s                                                                 | is refused                                                            |
+ * | last good options                                                                       | waits half of its time for a read; gets them if that fails or is late |
+ * | none                                                                                    | waits for a read                                                      |
  */
 export class RunTimeTenants {
   readonly #known: ExpiringCache<KnownTenant>;
   readonly #refused: ExpiringCache<Refusal>;
   /** Reads under way: one a key, for which all callers wait. */
-  readonly #reads: SharedWorks<string, Tenant>;
+  readonly #reads: SharedWorks<string, Reading>;
   readonly #source: SourceReads;
 
   constructor(
@@ -57,7 +51,7 @@ export class RunTimeTenants {
     private readonly rests: Rests,
     private readonly log: ProblemLog,
   ) {
-    this.#source = new SourceReads(source);
+    this.#source = new SourceReads(source, clock);
     this.#reads = new SharedWorks(calls);
     this.#known = createCache(clock, { max: settings.tenantCache.max });
     this.#refused = createCache(clock, { max: REFUSALS.max });
@@ -68,9 +62,10 @@ export class RunTimeTenants {
   }
 
   /**
-   * The tenant of this key; no promise where its options need not be read again. Rejects as {@link readTenant}.
+   * The tenant of this key; no promise where its options need not be read again.
    *
    * @param ms time of the caller
+   * @throws {ExhibitorError} as `TenantRegistry.get`, as a rejection
    */
   find(key: string, ms?: number): Tenant | Promise<Tenant> {
     const known = this.#known.get(key);
@@ -83,9 +78,16 @@ export class RunTimeTenants {
     }
     const refusal = this.#refused.get(key);
     if (refusal !== undefined) {
-      return Promise.reject(errorOf(refusal, key));
+      return Promise.reject(refusalError(refusal, key));
     }
-    return this.#wait(key, ms ?? known?.tenant.http.deadline ?? this.settings.http.deadline);
+    const { deadline } = this.settings.http;
+    const ofCaller = ms ?? known?.tenant.http.deadline ?? deadline;
+    // A read is for all callers: this one may have less time than others.
+    const ofRead = Math.max(ofCaller, deadline);
+    // With last good options after half of its time, the call has the other half for its requests.
+    return lastGood === undefined
+      ? this.#wait(key, ofCaller, ofRead)
+      : this.#wait(key, ofCaller / 2, ofRead / 2);
   }
 
   /** Drops a tenant. What a read under way finds is for its callers, and is not kept. */
@@ -108,99 +110,76 @@ export class RunTimeTenants {
     return hasPlace && this.rests.left(['source', key]) === 0;
   }
 
-  /** Waits for the read under way, else for a new one. Where that fails, last good options serve, and the source rests for this key. */
-  async #wait(key: string, ms: number): Promise<Tenant> {
-    // With last good options after half of its time, the call has the other half for its requests.
-    const share = this.#lastGood(key) === undefined ? 1 : 0.5;
-    const caller = this.calls.start(ms * share);
-    // A read is for all callers: this one may have less time than others.
-    const readMs = Math.max(ms, this.settings.http.deadline) * share;
-    try {
-      return await caller.run(() => {
-        const read =
-          this.#reads.joinable(key) ?? this.#reads.start(key, readMs, (call) => this.#read(key, call));
-        return caller.join(read);
+  /** Waits for the read under way, else for a new one. Where that has no answer in time, last good options serve. */
+  async #wait(key: string, callerMs: number, readMs: number): Promise<Tenant> {
+    const read = this.#reads.joinable(key) ?? this.#reads.start(key, readMs, (call) => this.#read(key, call));
+    const caller = this.calls.start(callerMs);
+    const reading = await caller
+      .run(() => caller.join(read))
+      .catch((error: unknown) => {
+        const isOfSource = read.call.hasPartnerFailed(callerMs);
+        return { kind: 'left', error: caller.isTimeUp ? readTooLate(key, isOfSource) : error } as const;
       });
-    } catch (error) {
-      // Perhaps those that a later read has found meanwhile.
-      const lastGood = refusalIn(error) === undefined ? this.#lastGood(key) : undefined;
-      if (lastGood === undefined) {
-        throw caller.isTimeUp ? sourceTooLate(key) : error;
-      }
+    if (reading.kind === 'found') {
+      return reading.found.tenant;
+    }
+    if (reading.kind === 'refused') {
+      throw refusalError(reading.refusal, key);
+    }
+    // Perhaps those that a later read has found meanwhile.
+    const lastGood = this.#lastGood(key);
+    if (lastGood === undefined) {
+      throw reading.error;
+    }
+    if (reading.kind === 'left') {
       // Perhaps only this caller had too little time: a read that succeeds ends the rest.
       this.rests.begin(['source', key]);
-      return lastGood;
     }
+    return lastGood;
   }
 
-  async #read(key: string, call: Call): Promise<Tenant> {
-    const before = this.#known.peek(key);
-    const answer = (): Promise<unknown> => this.#source.find(key, before !== undefined, call);
-    try {
-      const found = await readTenant(answer, key, this.settings, before);
-      if (this.#reads.isLatest(key, call)) {
+  async #read(key: string, call: Call): Promise<Reading> {
+    const reading = await readTenant(this.#source, key, this.settings, this.#known.peek(key), call);
+    // A read that the close of the module has ended says nothing of the source.
+    if (this.#reads.isLatest(key, call) && !this.calls.isClosed) {
+      this.#remember(key, reading);
+    }
+    return reading;
+  }
+
+  /** Keeps a tenant, or that there is none. Any other end is for the log. */
+  #remember(key: string, reading: Reading): void {
+    switch (reading.kind) {
+      case 'found': {
         const { ttl, staleIfError } = this.settings.tenantCache;
         const freshUntil = this.clock.now() + ttl;
-        this.#known.set(key, { ...found, freshUntil, usableUntil: freshUntil + staleIfError });
+        this.#known.set(key, { ...reading.found, freshUntil, usableUntil: freshUntil + staleIfError });
         this.rests.end(['source', key]);
+        return;
       }
-      return found.tenant;
-    } catch (error) {
-      // A read that the close of the module has ended says nothing of the source.
-      if (this.#reads.isLatest(key, call) && !this.calls.isClosed) {
-        this.#failed(key, error);
-      }
-      throw error;
+      case 'refused':
+        this.#known.delete(key);
+        this.#refused.set(key, reading.refusal, { ttl: REFUSALS.ttl });
+        return;
+      case 'failed':
+        this.#failed(key, reading.what, reading.error);
+        return;
+      case 'not asked':
+        this.log.warn(TOO_MANY_KEYS, TOO_MANY_KEYS);
     }
   }
 
-  /** That a key has no tenant is remembered. Any other failure is for the log. */
-  #failed(key: string, error: unknown): void {
-    const refusal = refusalIn(error);
-    if (refusal === undefined) {
-      this.#report(key, error);
-      if (this.#lastGood(key) !== undefined) {
-        this.rests.begin(['source', key]);
-      }
-      return;
-    }
-    this.#known.delete(key);
-    this.#refused.set(key, refusal, { ttl: REFUSALS.ttl });
-  }
-
-  #report(key: string, error: unknown): void {
-    if (isOwnLimit(error)) {
-      const line =
-        'too many keys of tenants are being read at once: the tenant source is slow, or visitors make up keys';
-      this.log.warn(line, line);
-      return;
-    }
+  #failed(key: string, what: string, error: ExhibitorError): void {
     // What the host threw is the cause, except of a timeout.
-    const thrown = isExhibitorError(error) ? (error.cause ?? error) : error;
-    // Wrong options are a refusal, unless the function that checks their origins has thrown.
-    const isOfOrigins = isExhibitorError(error) && error.code === 'configuration_invalid';
-    const what = isOfOrigins ? 'the option allowedOrigins' : 'the tenant source';
+    const thrown = error.cause ?? error;
     if (this.#lastGood(key) !== undefined) {
       const { staleIfError } = this.settings.tenantCache;
       this.log.warn(tenantSourceFails(what, key, thrown, staleIfError), `${what} ${key}`);
+      this.rests.begin(['source', key]);
       return;
     }
     // Visitors can make up keys: those that were never read share a line.
     const named = this.#known.has(key) ? key : '';
     this.log.error(tenantSourceFails(what, key, thrown), `${what} ${named}`);
   }
-}
-
-function refusalIn(error: unknown): Refusal | undefined {
-  if (!isExhibitorError(error) || error.cause !== undefined) {
-    return undefined;
-  }
-  if (error.code === 'unknown_tenant') {
-    return 'unknown';
-  }
-  return error.code === 'configuration_invalid' ? error.problems : undefined;
-}
-
-function errorOf(refusal: Refusal, key: string): ExhibitorError {
-  return refusal === 'unknown' ? unknownTenant(key) : new ConfigurationError(refusal, untrustedText(key));
 }

@@ -74,7 +74,7 @@ export function isAllowedUrl(url: string, tenantKey: string, isAllowed: AllowedO
     return answer === true;
   } catch (error) {
     const problem = { path: 'allowedOrigins', expected: 'must return true or false, and threw an error' };
-    // Without a cause it would be a refusal of these options: see `run-time-tenants`.
+    // Only an error with a cause is marked as the host's, and the host may have thrown `undefined`.
     const cause = error ?? new TypeError(`allowedOrigins threw ${error}`);
     throw new ConfigurationError([problem], untrustedText(tenantKey), cause);
   }

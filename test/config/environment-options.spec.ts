@@ -135,6 +135,23 @@ describe('exhibitorOptionsFrom', () => {
     ]);
   });
 
+  it('names no variable of a longer prefix, whose own call names what it does not read', () => {
+    const env = {
+      ...sandbox.environment('acme', { prefix: 'ACME_' }),
+      ...sandbox.environment('globex', { prefix: 'ACME_EU_' }),
+    };
+    exhibitorOptionsFrom(env, { prefix: 'ACME_' });
+    exhibitorOptionsFrom(env, { prefix: 'ACME_EU_' });
+    expect(warnings).toEqual([]);
+    const wrong = { ACME_EU_LOGIN_CLIENTID: 'x', ACME_OIDC_ISSUER: 'x', ACME_EUISSUER: 'x' };
+    exhibitorOptionsFrom({ ...env, ...wrong }, { prefix: 'ACME_' });
+    exhibitorOptionsFrom({ ...env, ...wrong }, { prefix: 'ACME_EU_' });
+    expect(warnings).toEqual([
+      'not read, since no variable has this name: ACME_OIDC_ISSUER, ACME_EUISSUER',
+      'not read, since no variable has this name: ACME_EU_LOGIN_CLIENTID',
+    ]);
+  });
+
   it('neither crashes on an environment of rubbish nor shows a value of it', () => {
     const name = fc.oneof(
       fc.constantFrom(...NAMES, SECRET_VARIABLE, '__proto__', 'constructor', 'toString'),

@@ -69,6 +69,7 @@ function fromDatabase(key: string): TenantOptions | undefined {
 const tokenRequests = (): number => sandbox.requests.filter(({ operation }) => operation === 'token').length;
 
 const noSuchCustomer = new ExhibitorError('unknown_tenant', 'no such customer');
+const namesNoOption = new ExhibitorError('configuration_invalid', 'no option', { tenant: 'acme' });
 const databaseDown = new Error('the database is down');
 const unavailable = { code: 'service_unavailable' };
 const rejects: Find = () => Promise.reject(databaseDown);
@@ -141,6 +142,7 @@ describe('tenants of a source', () => {
     ['throws', throws, { ...unavailable, cause: databaseDown }],
     ['answers an entity that cannot be read', () => unreadable, { ...unavailable, cause: databaseDown }],
     ['rejects', rejects, { ...unavailable, cause: databaseDown }],
+    ['throws an error of this package', () => Promise.reject(namesNoOption), { message: 'no option' }],
     ['does not answer', isSilent, { code: 'deadline_exceeded' }],
   ])('are unavailable where it %s, with its error as the cause', async (_, find, failure) => {
     const { source, get } = await boot(find, { http: { deadline: 100 } });
@@ -655,7 +657,7 @@ describe('functions of a tenant that was read again', () => {
 
 describe('reads of a source at a time', () => {
   it('are 32, of which keys that visitors make up take 16: the tenants that were good before are served', async () => {
-    const { source, asked, get, skip } = await boot(() => apiOnly(), { http: { deadline: 1_000 } });
+    const { source, asked, get, registry, skip } = await boot(() => apiOnly(), { http: { deadline: 1_000 } });
     const known = Array.from({ length: 40 }, (_, index) => `known-${index}`);
     // More than there are places: others wait, and none fails.
     await Promise.all(known.map(get));
@@ -675,7 +677,8 @@ describe('reads of a source at a time', () => {
     expect(await Promise.all(served)).toHaveLength(40);
     expect(new Set(await Promise.all(madeUp))).toEqual(new Set(['deadline_exceeded']));
     source.find = () => apiOnly();
-    expect(await get('new')).toMatchObject({ key: 'new' });
+    // A made-up key that got a place in its last moment has it for a deadline.
+    expect(await registry.find('new', 3_000)).toMatchObject({ key: 'new' });
   });
 
   it('are refused where more than 1,000 wait, which is told as no fault of the source', async () => {
@@ -692,12 +695,65 @@ describe('reads of a source at a time', () => {
     expect(logged.warnings.filter((line) => told.test(line))).toHaveLength(1);
   });
 
+  const allAt = (count: number, get: (key: string) => Promise<unknown>) =>
+    Promise.all(
+      Array.from({ length: count }, (_, index) =>
+        get(`made-up-${index}`).catch(({ code, message }) => `${code}: ${message}`),
+      ),
+    );
+  const own = 'deadline_exceeded: too many keys of tenants are being read';
+  const ownLine =
+    'too many keys of tenants are being read at once: the tenant source is slow, or visitors make up keys';
+
+  it('that get no place in time are told as no fault of a source that answers each in time', async () => {
+    const find = async () => pause(300).then(() => undefined);
+    const { asked, get } = await boot(find, { http: { deadline: 1_000 } });
+    const texts = await allAt(100, get);
+    const others = texts.filter((text) => text !== own);
+    expect(new Set(others)).toEqual(new Set(['unknown_tenant: there is no such tenant']));
+    expect(others.length).toBeGreaterThanOrEqual(32);
+    expect(others.length).toBeLessThanOrEqual(48);
+    // The reads that began late have their whole time, and what they find is kept.
+    await pause(400);
+    expect([logged.warnings, logged.errors]).toEqual([[ownLine], []]);
+    const last = asked.at(-1) ?? '';
+    const count = asked.length;
+    await expect(get(last)).rejects.toMatchObject({ code: 'unknown_tenant' });
+    expect(asked).toHaveLength(count);
+  });
+
+  it('of a silent source are told as its error, and those that wait for a place as too many keys', async () => {
+    const { get } = await boot(isSilent, { http: { deadline: 200 } });
+    const texts = await allAt(40, get);
+    const late = 'deadline_exceeded: the tenant source did not answer in time';
+    expect(texts).toEqual([...Array(16).fill(late), ...Array(24).fill(own)]);
+    await eventually(() => logged.errors.length > 0 && logged.warnings.length > 0);
+    expect(logged.errors).toEqual([
+      expect.stringMatching(/^the tenant source fails for the tenant 'made-up-/),
+    ]);
+    expect(logged.warnings).toEqual([ownLine]);
+  });
+
+  it('of a source that goes silent while others wait are told as its error', async () => {
+    const { source, asked, get } = await boot(async () => pause(100).then(() => undefined), {
+      http: { deadline: 300 },
+    });
+    const waiting = allAt(60, get);
+    await pause(50);
+    source.find = isSilent;
+    await waiting;
+    expect(asked.length).toBeLessThanOrEqual(48);
+    await eventually(() => logged.errors.length > 0);
+    expect(logged.errors).toEqual([expect.stringContaining('the tenant source did not answer in time')]);
+  });
+
   it('give a place that is free to a tenant that was good and waits, though made-up keys wait before it', async () => {
-    const calls = new Calls(new Clock());
+    const clock = new Clock();
+    const calls = new Calls(clock);
     const asked = new Map<string, () => void>();
     const find = (key: string) =>
       new Promise<undefined>((resolve) => asked.set(key, () => resolve(undefined)));
-    const reads = new SourceReads({ find });
+    const reads = new SourceReads({ find }, clock);
     const start = (name: string, count: number, wasGood: boolean): void => {
       for (let index = 0; index < count; index += 1) {
         reads.find(`${name}-${index}`, wasGood, calls.start(5_000)).catch(() => undefined);
