@@ -18,8 +18,10 @@ const LOGIN_CHARACTERS = 8;
 /** The cookie of a started login, by a digest of its id in base64url. */
 export const loginCookieOf = (digest: string): LoginCookie => `login-${digest.slice(0, LOGIN_CHARACTERS)}`;
 
+/** Not a cookie of another service, whose name may end with `-login`. */
 const isLogin = (cookie: string): cookie is LoginCookie =>
-  /^login-[\w-]+$/.test(cookie) && cookie.length === 'login-'.length + LOGIN_CHARACTERS;
+  /^login-(?!identity$|id-token$)[\w-]+$/.test(cookie) &&
+  cookie.length === 'login-'.length + LOGIN_CHARACTERS;
 
 /** True where the callback address, and so the host, uses https. */
 export function isSecure(redirectUri: string | undefined): boolean {

@@ -60,16 +60,15 @@ export class RestClient {
     if (reply.status === 403) {
       this.tokens.renewAfter403(tenant, other ?? token, reply.sentAt);
     }
-    return this.#accept(reply, tenant, request, call);
-  }
-
-  #accept(reply: TransportReply, tenant: Tenant, request: RestRequest, call: Call): TransportReply {
     if (reply.status < 300) {
       tenant.stateKey.hasAnswered = true;
       return reply;
     }
-    const sent = { operation: request.operation, url: tenant.baseUrl + request.path };
-    this.log.report(tenant, statusProblem(reply.status, sent, reply.body, tenant.stateKey.hasAnswered));
+    // An old token may have been revoked, and no 401 renews it now: that says nothing of the options.
+    if (reply.status !== 401 || this.tokens.isYoung(other ?? token)) {
+      const sent = { operation: request.operation, url: tenant.baseUrl + request.path };
+      this.log.report(tenant, statusProblem(reply.status, sent, reply.body, tenant.stateKey.hasAnswered));
+    }
     throw errorOf(reply.status, tenant, call.sent);
   }
 

@@ -31,9 +31,9 @@ export interface Failed {
   noReply?: 'unreached' | 'unanswered' | undefined;
   /** {@link Clock.now} when the request was sent; `undefined` where it was not, or where an interceptor of the host was the last. */
   sentAt?: number | undefined;
-  /** For diagnostics; `undefined` where the call ended. */
+  /** For diagnostics; `undefined` where the call ended, and where a whole reply cannot be used. */
   cause?: 'timeout' | 'network' | 'interceptor' | undefined;
-  /** What operators read after `no connection to …`: the code of Node or undici (`ENOTFOUND`), or words. Where an address may be wrong. */
+  /** What operators read of a failed connection: the code of Node or undici (`ENOTFOUND`), or words. */
   why?: string | undefined;
   /** The reply is larger than `http.maxResponseBytes`. */
   isTooLarge?: boolean;

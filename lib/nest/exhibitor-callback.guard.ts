@@ -136,8 +136,8 @@ export class ExhibitorCallbackGuard extends RouteGuard {
   protected onLoggedIn(_http: HttpContext, _identity: ExhibitorIdentity): void | Promise<void> {}
 
   /**
-   * The login failed: refused (`login_failed`), the provider is slow or down (503, 504), an option is wrong, or a function of the host
-   * threw, also `onLoggedIn`: that has a `cause`, what was thrown, whatever its `code`. It was logged before. By default, with `routes`,
+   * The login failed: refused (`login_failed`), the provider is slow or down (503, 504), an option is wrong, or a function of the options
+   * threw, or `onLoggedIn`: that has a `cause`, what was thrown, whatever its `code`. It was logged before. By default, with `routes`,
    * leads a person to their page `failed`, and else throws the error, which is answered by its status; one of the host by 500, or by the
    * `HttpException` thrown. May end in `redirect`; if it returns, it has sent the reply.
    *

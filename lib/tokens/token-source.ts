@@ -63,10 +63,11 @@ export class TokenSource {
     try {
       return await this.#tokenOf(client, need);
     } catch (error) {
-      // A refusal that is repeated in its rest sends no request: then this secret was read a moment ago.
-      const isRefused =
-        error instanceof TokenRejectedError && refusesSecret(error.oauthError) && call.sent > 0;
-      const newest = isRefused ? await newerClient(client, tenant.settings.clientSecret, read) : undefined;
+      // Not in a rest, where no request is sent: then this secret was read a moment ago.
+      const wasAsked = call.sent > 0;
+      const isRefused = error instanceof TokenRejectedError && refusesSecret(error.oauthError);
+      const newest =
+        wasAsked && isRefused ? await newerClient(client, tenant.settings.clientSecret, read) : undefined;
       if (newest === undefined) {
         throw error;
       }

@@ -16,6 +16,11 @@ let lastId = 0;
 /** A token that is younger, in ms, is not renewed because of a 401. */
 const TOO_YOUNG = 10_000;
 
+/** @param age of a token, in ms */
+export function isYoung(age: number): boolean {
+  return age < TOO_YOUNG;
+}
+
 /**
  * The token of a tenant, and what is known of it: by its rests, which requests there may be.
  *
@@ -82,7 +87,7 @@ export class TokenState {
    * @param age of the token in ms
    */
   claimAfter401(age: number): boolean {
-    return age >= TOO_YOUNG && this.claimReplacement();
+    return !isYoung(age) && this.claimReplacement();
   }
 
   /**

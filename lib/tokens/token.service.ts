@@ -13,7 +13,7 @@ import { TokenEndpoint } from './token-endpoint.service.js';
 import type { AccessToken, TimedToken } from './token-lifetime.js';
 import type { GetTokenOptions, InvalidateOptions } from './token-options.interface.js';
 import { TokenSource } from './token-source.js';
-import { TokenState, type Rejected } from './token-state.js';
+import { isYoung, TokenState, type Rejected } from './token-state.js';
 
 /**
  * Client-credentials access tokens of the tenants: cached, renewed in the background before they expire, and requested once
@@ -84,8 +84,17 @@ export class TokenService {
   }
 
   /**
-   * The token with which a request is sent once more, after the service answered 401 to it with this one. `undefined` where there is
-   * no other token, and no 401 may cause a token request now. Others go on with the one that is held until another has come.
+   * The token with which a request is sent once more, after the service answered 401 to it with this one. The first row that fits counts:
+   *
+   * | the token                                                       | it is sent with            |
+   * | --------------------------------------------------------------- | -------------------------- |
+   * | is not held any more                                            | the one that is, or a next |
+   * | is being renewed                                                | the next one               |
+   * | is young                                                        | none: `undefined`          |
+   * | is of a tenant that had a renewal after a 401 or 403 within 10 s | none: `undefined`          |
+   * | is any other                                                    | the next one               |
+   *
+   * Others go on with the one that is held until another has come.
    *
    * @param sentAt {@link Clock.now} when the request was sent
    * @internal
@@ -102,12 +111,17 @@ export class TokenService {
     }
     // A renewal under way brings another token anyway.
     if (this.#renewals.joinable(state) === undefined) {
-      if (!state.claimAfter401(this.clock.now() - refused.requestedAt)) {
+      if (!state.claimAfter401(this.#ageOf(refused))) {
         return undefined;
       }
       state.refused(refused.accessToken, sentAt);
     }
     return this.#nextToken(tenant, call);
+  }
+
+  /** True for a token that is too young to be renewed because of a 401. @internal */
+  isYoung(token: TimedToken): boolean {
+    return isYoung(this.#ageOf(token));
   }
 
   /** The service answered 403: a scope may have been granted since this token was requested, so its renewal is due. @internal */
@@ -145,6 +159,10 @@ export class TokenService {
     }
     publish('token', () => ({ tenant: tenant.key, outcome: 'hit' }));
     return token;
+  }
+
+  #ageOf({ requestedAt }: TimedToken): number {
+    return this.clock.now() - requestedAt;
   }
 
   #renewBehind(tenant: Tenant, state: TokenState): void {

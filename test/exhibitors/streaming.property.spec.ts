@@ -10,7 +10,7 @@ import type {
   ExhibitorPage,
   PaginationMetadata,
 } from '../../lib/exhibitors/pages/exhibitor-page.interface.js';
-import type { Page } from '../../lib/exhibitors/pages/page-drift.js';
+import type { Page } from '../../lib/exhibitors/pages/event-size.js';
 import { PageReader } from '../../lib/exhibitors/pages/page-reader.js';
 import { observe } from '../../lib/exhibitors/pages/read-pages.js';
 import { microtasks } from '../support/moments.js';

@@ -3,7 +3,9 @@ import { describe, expect, it } from '@jest/globals';
 import { firstValueFrom, type Observable } from 'rxjs';
 import { TokenService, type ExhibitorsService, type HttpOptions } from '../../lib/index.js';
 import { startRestHost } from '../exhibitors/rest-host.js';
+import { clockOf } from '../support/clock.js';
 import { useClosing } from '../support/lifetimes.js';
+import { loggedLines } from '../support/logged-lines.js';
 import { sendJson, startServer, type TestServer } from '../support/server.js';
 import { tenantAt } from '../support/tenant-at.js';
 import { ending, Sender } from './transport-bench.js';
@@ -137,5 +139,38 @@ describe('a refusal with half a body', () => {
     const { context } = closing(await startRestHost({ tenant }));
     await expect(context.get(TokenService).getToken()).rejects.toMatchObject(end);
     expect(server.requests).toHaveLength(1);
+  });
+});
+
+describe('a 401', () => {
+  const closing = useClosing();
+  const logged = loggedLines();
+  const denied = () => logged.errors.filter((line) => line.includes('denied access with status 401'));
+
+  it('to an old token that cannot be renewed names no option; to a new one it names those that may be wrong', async () => {
+    let isTokenEndpointDown = false;
+    const server = ending(
+      await startServer((request, response) => {
+        if (request.url !== '/connect/token') {
+          sendJson(response, {}, 401);
+        } else if (isTokenEndpointDown) {
+          sendJson(response, { error: 'temporarily_unavailable' }, 503);
+        } else {
+          sendJson(response, { access_token: 'a', token_type: 'Bearer', expires_in: 3600 });
+        }
+      }),
+    );
+    const tenant = tenantAt(server.url, { ...HTTP, attempts: 1 });
+    const { context, exhibitors } = closing(await startRestHost({ tenant }));
+    const list = () => firstValueFrom(exhibitors.list('e')).catch(({ code }) => code);
+    await context.get(TokenService).getToken();
+    isTokenEndpointDown = true;
+    clockOf(context).skip(11_000);
+    expect([await list(), await list()]).toEqual(['token_unavailable', 'access_denied']);
+    expect(denied()).toEqual([]);
+    isTokenEndpointDown = false;
+    clockOf(context).skip(11_000);
+    expect(await list()).toBe('access_denied');
+    expect(denied()).toEqual([expect.stringMatching(/^tenant\.tenantId, tenant\.scope: .* to a new token/)]);
   });
 });

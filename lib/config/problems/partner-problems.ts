@@ -25,7 +25,7 @@ interface FailedRequest extends SentRequest {
   message: string;
   code: string;
   blame: Blame;
-  /** Where no connection was made: `ENOTFOUND`. */
+  /** Of a failed connection: `ENOTFOUND`. */
   why?: string | undefined;
   status?: number | undefined;
   /** The reply is larger than `http.maxResponseBytes`. */
@@ -170,11 +170,12 @@ export function statusProblem(
   hasAnswered: boolean,
 ): Problem | undefined {
   if (status === 401 || status === 403) {
+    const which = status === 401 ? ' to a new token' : '';
     return {
       cause: 'access',
       options: ['tenantId', 'scope'],
       message:
-        `the service denied access with status ${status} to a new token: the tenant id is not that of the API client, ` +
+        `the service denied access with status ${status}${which}: the tenant id is not that of the API client, ` +
         'or the scope is not enough',
     };
   }

@@ -3,7 +3,7 @@ import { PaginationDriftError, type PaginationBreach } from '../../errors/pagina
 import { isRecord } from '../../model/json-values.js';
 import { ExhibitorError } from '../../errors/exhibitor.error.js';
 import { memberName, untrustedText } from '../../model/untrusted-text.js';
-import { rowsExpected, type Page } from '../pages/page-drift.js';
+import { rowsExpected, type Page } from '../pages/event-size.js';
 import { PageReader } from '../pages/page-reader.js';
 import { pagesOf } from '../pages/read-pages.js';
 import type { ExhibitorIdOf } from '../exhibitor-id.js';

@@ -6,7 +6,7 @@ import type { Call } from '../../call/call.js';
 import { CallRunner, type ListCall, type StreamCall } from '../call-runner.service.js';
 import { RestClient } from '../rest-client.service.js';
 import type { ExhibitorPage, PaginationMetadata } from './exhibitor-page.interface.js';
-import type { Page } from './page-drift.js';
+import type { Page } from './event-size.js';
 import { PageReader } from './page-reader.js';
 
 const TEMPLATE = '/api/v1/exhibitor/event/{eventId}';

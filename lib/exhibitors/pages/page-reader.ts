@@ -5,14 +5,8 @@ import { PaginationDriftError, type PaginationBreach } from '../../errors/pagina
 import type { Call } from '../../call/call.js';
 import type { StreamCall } from '../call-runner.service.js';
 import type { ExhibitorPage } from './exhibitor-page.interface.js';
-import {
-  comparePage,
-  eventSizeOf,
-  rowsExpected,
-  sizeBreaches,
-  type EventSize,
-  type Page,
-} from './page-drift.js';
+import { eventSizeOf, rowsExpected, sizeBreaches, type EventSize, type Page } from './event-size.js';
+import { comparePage } from './page-drift.js';
 import { PageWindow } from './page-window.js';
 
 /** What a service may answer to a page beyond the end of an event. */

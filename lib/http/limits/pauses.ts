@@ -13,7 +13,7 @@ export interface NotSent {
   readonly retryAfterMs: number;
   /** `undefined`: the partner cannot be reached, or too many wait. */
   readonly failure: Failure | undefined;
-  /** The partner failed. Our own limits, and the pause of one contact, are not failures of the partner. */
+  /** The partner failed, or asked for a pause; not that of one contact. A full queue is our own limit. */
   readonly isOfPartner: boolean;
 }
 

@@ -134,13 +134,13 @@ export class RequestLimits {
    *
    * | it finds                                                    | and then                                 |
    * | ----------------------------------------------------------- | ---------------------------------------- |
-   * | an open circuit, or a pause that the call has no time for   | the request is not sent                  |
-   * | another pause that the partner asked for                    | waits for its end, and looks again       |
+   * | an open circuit                                             | the request is not sent                  |
+   * | a pause of the partner: no time for it, or too many wait    | the request is not sent                  |
+   * | another pause                                               | waits for its end, and looks again       |
    * | a full queue for slots                                      | the request is not sent                  |
    * | slot and connection at once                                 | the request may be sent                  |
    * | both after a wait, and still neither circuit nor pause      | likewise                                 |
    * | both after a wait, but meanwhile one of these               | returns both, and looks again            |
-   *
    *
    * @param about see {@link TransportRequest}
    */

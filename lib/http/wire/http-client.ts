@@ -159,7 +159,7 @@ export class HttpClient {
       sentAt,
     };
     if (status === 204) {
-      // Some servers send a body against RFC 9110 §15.3.5: undici takes it for a broken reply to no request.
+      // Some servers send a body against RFC 9110 §15.3.5: undici takes it for a broken reply to no request. So the connection ends.
       drop(body);
       return reply;
     }
