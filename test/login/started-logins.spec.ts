@@ -93,6 +93,10 @@ describe('logins that begin one after another', () => {
     strange.push(
       ...Array.from({ length: 20 }, (_, at) => `${isHttps ? '__Host-' : ''}exhibitor-login-${at}`),
     );
+    // Those of another service with the name `exhibitor-login`.
+    strange.push(
+      ...['identity', 'id-token'].map((name) => `${isHttps ? '__Host-' : ''}exhibitor-login-${name}`),
+    );
     strange.forEach((name) => visitor.cookies(hostname).set(name, 'x'));
     const arrivals: Arrival[] = [];
     const counts: number[] = [];
