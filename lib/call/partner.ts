@@ -115,8 +115,8 @@ export interface Rest {
 }
 
 /**
- * All rests: how long we leave a partner alone after what it said or showed. No other pause outlives a call, but that a key has no tenant. The code that knows a
- * partner begins its rests and asks for them; nothing is sent here, and nothing waits.
+ * All rests: how long we leave a partner alone after what it said or showed. No other pause outlives a call, but that a key has no tenant.
+ * The code that knows a partner begins its rests and asks for them; nothing is sent here, and nothing waits.
  */
 @Injectable()
 export class Rests {

@@ -118,8 +118,8 @@ function readOnly(request: ExhibitorRequest | IncomingMessage): ExhibitorRequest
 }
 
 /**
- * An id, or a subject. No id begins with `[`: names of users and sessions do, unless they are long (`logout-names`), and ended as an id, such
- * a name would lose the time of its logout.
+ * An id, or a subject. No id begins with `[`: names of users and sessions do, unless they are long (`logout-names`), and ended as an id,
+ * such a name would lose the time of its logout.
  */
 function requireText(name: string, value: unknown): string {
   if (typeof value === 'string' && value !== '' && !(name === 'id' && value.startsWith('['))) {

@@ -39,19 +39,22 @@ export class SelectionCookie {
     this.#ttl = settings.cookies.absoluteTtl;
   }
 
-  /** Which of these ids, of the user's own exhibitors, the user has chosen for an event. */
+  /** Tells whether an id is that of the exhibitor which the user has chosen for an event; `undefined` where none is chosen. */
   read(
     http: HttpContext,
     { tenant, mode }: FoundIdentity,
     eventId: string,
-    ownIds: readonly string[],
-  ): string | undefined {
+  ): ((id: string) => boolean) | undefined {
     if (mode === 'bearer') {
       return undefined;
     }
     const isOfEvent = isAbout(tenant.key, eventId);
-    const [key, , chosen] = this.#selections(http, isSecureHost(tenant)).find(isOfEvent) ?? [];
-    return ownIds.find((id) => (key === DIGESTED ? shortDigestOf(id) : id) === chosen);
+    const selection = this.#selections(http, isSecureHost(tenant)).find(isOfEvent);
+    if (selection === undefined) {
+      return undefined;
+    }
+    const [key, , chosen] = selection;
+    return (id) => (key === DIGESTED ? shortDigestOf(id) : id) === chosen;
   }
 
   /**

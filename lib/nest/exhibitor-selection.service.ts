@@ -31,7 +31,8 @@ export class ExhibitorSelection<T = Exhibitor> {
   /**
    * Selects one of the user's own exhibitors. Needs {@link ExhibitorGuard} on the route.
    *
-   * @throws {ExhibitorError} `invalid_argument` where the id is not one of the user's own, for a user with a bearer token, and where a page of another origin caused the request; `unauthenticated` and `event_required` on a public route
+   * @throws {ExhibitorError} `invalid_argument` where the id is not one of the user's own, for a user with a bearer token, and where a page
+   * of another origin caused the request; `unauthenticated` and `event_required` on a public route
    */
   async select(context: ExecutionContext | RequestPairLike, exhibitorId: string): Promise<T> {
     const { http, who, eventId, exhibitors } = this.#changed(context);
@@ -54,7 +55,8 @@ export class ExhibitorSelection<T = Exhibitor> {
   /** Id of the one that was chosen for the event of the request. @internal */
   chosen(context: ExecutionContext | RequestPairLike): string | undefined {
     const { http, who, eventId, exhibitors } = this.#current(context);
-    return this.#services.chosenIdOf(http, who, eventId, exhibitors);
+    const chosen = this.#services.chosenOf(http, who, eventId, exhibitors);
+    return chosen === undefined ? undefined : this.#services.lookups.idOf(chosen);
   }
 
   #current(context: ExecutionContext | RequestPairLike) {

@@ -82,10 +82,14 @@ export class ExhibitorGuard extends ExhibitorIdentityGuard {
   ): Results | undefined {
     const { eventId, exhibitors } = undecided;
     const services = this[SERVICES];
-    const exhibitor =
-      named === undefined && exhibitors.length === 1
-        ? exhibitors[0]
-        : services.ownOf(exhibitors, named ?? services.chosenIdOf(http, who, eventId, exhibitors));
+    let exhibitor: unknown;
+    if (named !== undefined) {
+      exhibitor = services.ownOf(exhibitors, named);
+    } else if (exhibitors.length === 1) {
+      [exhibitor] = exhibitors;
+    } else {
+      exhibitor = services.chosenOf(http, who, eventId, exhibitors);
+    }
     return exhibitor === undefined
       ? undefined
       : { exhibitor, exhibitorId: services.lookups.idOf(exhibitor), ...undecided };

@@ -128,8 +128,8 @@ export class ExhibitorGuardServices {
 
   /**
    * An identity that a step of a guard returned, with the tenant that was checked for it: that of {@link identityOf}, or a changed copy
-   * of it. Where none was found, or one of another tenant, the host made it
-   * itself: its tenant is the one that it names, and it counts as one in a cookie.
+   * of it. Where none was found, or one of another tenant, the host made it itself: its tenant is the one that it names, and it counts as
+   * one in a cookie.
    *
    * @internal
    */
@@ -172,20 +172,27 @@ export class ExhibitorGuardServices {
     return toHttpException(error, http);
   }
 
-  /** Id of the one of the user's own exhibitors that was chosen for an event. @internal */
-  chosenIdOf(
+  /** The exhibitor that was chosen for an event, of the user's own. @internal */
+  chosenOf<T>(
     http: HttpContext,
     who: FoundIdentity,
     eventId: string,
-    exhibitors: readonly unknown[],
-  ): string | undefined {
-    const ids = exhibitors.map((one) => this.lookups.idOf(one)).filter((id) => id !== undefined);
-    return this.selections.read(http, who, eventId, ids);
+    exhibitors: readonly T[],
+  ): T | undefined {
+    const isChosen = this.selections.read(http, who, eventId);
+    return isChosen === undefined ? undefined : this.#find(exhibitors, isChosen);
   }
 
   /** The exhibitor with this id, of the user's own. @internal */
-  ownOf<T>(exhibitors: readonly T[], id: string | undefined): T | undefined {
-    return id === undefined ? undefined : exhibitors.find((one) => this.lookups.idOf(one) === id);
+  ownOf<T>(exhibitors: readonly T[], id: string): T | undefined {
+    return this.#find(exhibitors, (own) => own === id);
+  }
+
+  #find<T>(exhibitors: readonly T[], isWanted: (id: string) => boolean): T | undefined {
+    return exhibitors.find((one) => {
+      const id = this.lookups.idOf(one);
+      return id !== undefined && isWanted(id);
+    });
   }
 }
 

@@ -97,8 +97,8 @@ export class SharedValues implements BeforeApplicationShutdown {
   }
 
   /**
-   * Writes the end of a login or a logout at once, even while the store rests. What the store does not take is written once more after a second, and at the close
-   * of the application. With `ifAbsent`, a text that is there counts as written.
+   * Writes the end of a login or a logout at once, even while the store rests. What the store does not take is written once more after a
+   * second, and at the close of the application. With `ifAbsent`, a text that is there counts as written.
    */
   async writeSoon(
     kind: string,

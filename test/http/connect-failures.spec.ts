@@ -132,6 +132,26 @@ describe('a connection that a proxy does not make is told as a problem of http.d
     expect(requests).toEqual([]);
   });
 
+  it('a dispatcher that throws what cannot be read', async () => {
+    const { url } = await service();
+    const { proxy, revoke } = Proxy.revocable({}, {});
+    revoke();
+    const strange = { message: Object.create(null) as unknown };
+    for (const thrown of [proxy, strange]) {
+      const broken = {
+        dispatch: () => true,
+        request: () => Promise.reject(thrown),
+        destroy: async () => undefined,
+      };
+      const tokens = await tokensAt(
+        url,
+        through(() => broken as unknown as Dispatcher),
+      );
+      await expect(tokens.getToken()).rejects.toMatchObject({ code: 'token_unavailable', attempts: 1 });
+    }
+    expect(lines.all.join('\n')).toMatch(/^tenant\.http\.dispatcher: no connection to .*: unknown error$/m);
+  });
+
   it('407 of a proxy or gateway that passes requests on', async () => {
     const { url } = await serve(createHttp((_request, response) => void response.writeHead(407).end('{}')));
     for (const http of [proxied(url, { proxyTunnel: false }), through(({ Agent }) => new Agent())]) {

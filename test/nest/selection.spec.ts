@@ -294,6 +294,33 @@ const APP = 'https://app.example.com';
 /** What a browser sends of the page that caused a request. `HOST` stands for the origin of the host. */
 type Sent = Record<string, string>;
 
+describe('where exhibitorId cannot read one of the records', () => {
+  const read: unknown[] = [];
+  const oddHost = useHost(() =>
+    start('express', {
+      exhibitorId: (record: { company?: { id: string } }) => {
+        read.push(record);
+        return (record.company as { id: string }).id;
+      },
+    }),
+  );
+  const members = new Members(sandbox, oddHost);
+
+  it('those before it can be chosen, and no id is read where none is chosen', async () => {
+    const member = await members.enter();
+    sandbox.setExhibitors('odd', [
+      { id: '1', company: { id: 'a1' }, contactEmails: [SAM] },
+      { id: '2', company: { id: 'a2' }, contactEmails: [SAM] },
+      { id: '3', contactEmails: [SAM] },
+    ]);
+    const booth = () => member.visit(`${oddHost.url}/events/odd/booth`);
+    read.length = 0;
+    expect([(await booth()).status, read]).toEqual([409, []]);
+    const { status } = await member.visit(`${oddHost.url}/events/odd/select`, { form: { id: 'a1' } });
+    expect([status, (await booth()).status]).toEqual([201, 200]);
+  });
+});
+
 describe.each([{ trustedOrigins: [] }, { trustedOrigins: [APP] }])('with %j', ({ trustedOrigins }) => {
   const started = useHost(() => start('express', trustedOrigins.length === 0 ? {} : { trustedOrigins }));
   beforeAll(() => void (host = started));

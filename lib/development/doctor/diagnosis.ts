@@ -15,7 +15,7 @@ import { ProblemLog } from '../../config/problems/problem-log.service.js';
 import type { Problem } from '../../config/problems/problem.interface.js';
 import { TenantRegistry } from '../../config/tenant-registry.service.js';
 import type { Tenant } from '../../config/tenant.js';
-import { Clock, withTimeout } from '../../call/clock.js';
+import { Clock, LONGEST_TIMER, withTimeout } from '../../call/clock.js';
 import { Transport } from '../../http/transport.service.js';
 import { errorCode } from '../../http/wire/network-errors.js';
 import { parseRecord } from '../../http/wire/reply-body.js';
@@ -151,7 +151,9 @@ async function readSecretOnce(
   }
   const secret = withTimeout(ms, source);
   client.clientSecret = () => secret;
-  return String(await secret.catch(() => ''));
+  // The limit itself does not keep a script from its exit.
+  const keptAlive = setTimeout(() => undefined, LONGEST_TIMER);
+  return secret.then(String, () => '').finally(() => clearTimeout(keptAlive));
 }
 
 /** Thrown by a step that did not prove what it tests, with the options that may be wrong: none where the replies prove nothing. */

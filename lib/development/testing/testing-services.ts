@@ -185,9 +185,9 @@ async function unlessWithoutPassport(keepOrRemove: () => void | Promise<void>): 
 function selectionsOf({ selections: kept }: ExhibitorTestingBackend): Type<SelectionCookie> {
   const keyOf = ({ tenant }: FoundIdentity, eventId: string): string => JSON.stringify([tenant.key, eventId]);
   return class extends SelectionCookie {
-    override read(...[, found, eventId, ownIds]: Parameters<SelectionCookie['read']>) {
+    override read(...[, found, eventId]: Parameters<SelectionCookie['read']>) {
       const chosen = kept.get(keyOf(found, eventId));
-      return ownIds.find((id) => id === chosen);
+      return chosen === undefined ? undefined : (id: string) => id === chosen;
     }
 
     override write(...[http, found, eventId, id]: Parameters<SelectionCookie['write']>) {

@@ -24,6 +24,8 @@ export type EventSize = Readonly<Pick<PaginationMetadata, 'totalCount' | 'totalP
  * | hides it, and has 10 rows                   | (60 - 10) / (3 - 1) = 25, if that is possible        |
  * | hides it, and has no rows                   | 60 / 3 = 20, the smallest, if that is possible       |
  * | hides it                                    | the one requested: the numbers contradict each other |
+ *
+ * Such a page that lacks rows, or has too many, may tell another size that is possible: only what the caller expects shows that.
  */
 export function eventSizeOf(first: Page, requested: number, expected?: number): EventSize {
   const { totalCount, totalPages, itemsPerPage } = first.page.paginationMetadata;

@@ -81,7 +81,7 @@ export class HttpClient {
     };
     return new Promise((resolve) => {
       attempt.whenOver(() => resolve(this.#unfinished(request, sent)));
-      void this.#exchange(request, sent).then(resolve);
+      this.#exchange(request, sent).then(resolve, () => resolve(unreadable(sent)));
     });
   }
 
@@ -216,6 +216,12 @@ function malformed(problem: string, status: number, sentAt: number): Failed {
 function ended({ status, sentAt }: Partial<SentRequest> = {}, isSilent = false): Failed {
   const noReply = isSilent ? 'unanswered' : undefined;
   return failed('the call is over', { blame: 'unknown', status, sentAt, noReply });
+}
+
+/** What a dispatcher of the host threw cannot be read. */
+function unreadable({ status, sentAt }: SentRequest): Failed {
+  const message = 'the dispatcher of the host failed';
+  return failed(message, { blame: 'dispatcher', cause: 'network', why: 'unknown error', status, sentAt });
 }
 
 /** The attempt took too long. */

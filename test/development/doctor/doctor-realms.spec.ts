@@ -317,8 +317,17 @@ describe('realms of a provider', () => {
   });
 
   it('do not blame the provider for a secret function that never answers', async () => {
-    const values = { clientSecret: () => new Promise(() => undefined), http: { attemptTimeout: 1_000 } };
+    // A script that waits for nothing else must not exit.
+    const timers = () => process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length;
+    const before = timers();
+    let during = 0;
+    const clientSecret = () => {
+      setImmediate(() => (during = timers()));
+      return new Promise(() => undefined);
+    };
+    const values = { clientSecret, http: { attemptTimeout: 1_000 } };
     const findings = await examine(values);
+    expect(during).toBeGreaterThan(before);
     expect([named(findings), stepOf(findings, 'login')?.status]).toEqual(['clientSecret', 'ok']);
   });
 });
