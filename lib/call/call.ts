@@ -24,8 +24,8 @@ export interface CallKeeper {
 
 /**
  * One call, over its token, attempts, waits and bodies together. It is over when its time is up, when its caller aborts or leaves, or,
- * if it has a time, when the module closes: also between two steps of the same turn. Then it emits `abort`, once. When its work is done before, it must
- * be cleared, as {@link run} does.
+ * if it has a time, when the module closes: also between two steps of the same turn. Then it emits `abort`, once. When its work is done
+ * before, it must be cleared, as {@link run} does.
  *
  * | member      | true where                                                                                     |
  * | ----------- | ---------------------------------------------------------------------------------------------- |
@@ -47,7 +47,7 @@ export class Call extends EventEmitter<{ abort: [] }> {
   isHeldUp = false;
 
   #endsAt = Number.POSITIVE_INFINITY;
-  readonly #overdueAt: number;
+  #overdueAt: number;
   #limit: TimeLimit | undefined;
   #ending: keyof typeof ENDINGS | undefined;
   /** Removes the listener from the signal or the call that may end this one. */
@@ -102,10 +102,7 @@ export class Call extends EventEmitter<{ abort: [] }> {
     return this.isOver ? 0 : Math.max(0, this.#endsAt - this.clock.now());
   }
 
-  /**
-   * The error of a call that is over: `aborted`, `deadline_exceeded`, or `service_unavailable` when closed. `deadline_exceeded` also for
-   * one that had too little time left to begin something.
-   */
+  /** The error of a call that is over, by its end. `deadline_exceeded` also for one that had too little time left to begin something. */
   failure(details?: ExhibitorErrorDetails): ExhibitorError {
     const { code, message } = ENDINGS[this.#ending ?? 'deadline'];
     return new ExhibitorError(code, message, details);
@@ -176,12 +173,15 @@ export class Call extends EventEmitter<{ abort: [] }> {
     });
   }
 
+  /** Begins the time of the call anew, with so many milliseconds. What calls that join it have given it stays. */
+  restart(ms: number): void {
+    this.#overdueAt = this.clock.now() + ms;
+    this.setTimeLeft(Math.max(ms, this.remaining()));
+  }
+
   /** Gives the call so many milliseconds from now, instead of those that it has left. Without any, it is over at once. */
   setTimeLeft(ms: number): void {
-    if (this.isOver) {
-      return;
-    }
-    if (ms <= 0) {
+    if (this.isOver || ms <= 0) {
       this.#end('deadline');
       return;
     }

@@ -15,7 +15,7 @@ const NOT_LOADED = 'no variable of these is set: is the file loaded? Node reads 
  *
  * @param env usually `process.env`
  * @param options `prefix` begins the names of one of several tenants, as in `ACME_TENANT_ID`; `COOKIE_SECRET` may be without it.
- * Other variables with the prefix are named in a warning, except those of a longer prefix that has a `TENANT_ID` too
+ * A warning names other variables with the prefix. Where its `TENANT_ID` is set, it leaves out those of a longer prefix that has one too
  * @throws {ConfigurationError} `configuration_invalid` with all variables that are not set or empty. No value is shown.
  * @example
  * ExhibitorModule.forRootAsync({ isGlobal: true, useFactory: () => exhibitorOptionsFrom(process.env) });
@@ -64,11 +64,13 @@ export function exhibitorOptionsFrom(
 
   const names = [...Object.values(HOST_VARIABLES), SECRET_VARIABLE].map((name) => prefix + name);
   const others = Object.keys(env).filter((name) => name.startsWith(prefix) && !names.includes(name));
-  // Another call reads those of a longer prefix, such as `ACME_EU_`, and has a warning of its own.
+  // Another call reads those of a longer prefix, such as `ACME_EU_`, and has a warning of its own. But where this tenant is not set, the
+  // prefix may be the mistake, and `ACME_LOGIN_` begins names of this one.
   const { tenantId } = HOST_VARIABLES;
   const longer = others
-    .filter((name) => name.endsWith(`_${tenantId}`))
-    .map((name) => name.slice(0, -tenantId.length));
+    .filter((name) => tenant.tenantId !== '' && name.endsWith(`_${tenantId}`))
+    .map((name) => name.slice(0, -tenantId.length))
+    .filter((one) => !names.some((name) => name.startsWith(one)));
   const unread = others.filter((name) => !longer.some((one) => name.startsWith(one)));
   if (prefix !== '' && unread.length > 0) {
     new Logger('nestjs-exhibitor').warn(`not read, since no variable has this name: ${unread.join(', ')}`);

@@ -1,7 +1,8 @@
 import { KeyObject } from 'node:crypto';
+import * as v from 'valibot';
 import { ConfigurationError, type ConfigurationProblem } from '../errors/configuration.error.js';
 import { ExhibitorError } from '../errors/exhibitor.error.js';
-import { isExhibitorError } from '../errors/is-exhibitor-error.js';
+import { isExhibitorError, type AnyExhibitorError } from '../errors/is-exhibitor-error.js';
 import { digestOf } from '../model/digest.js';
 import { untrustedText } from '../model/untrusted-text.js';
 import type { Call } from '../call/call.js';
@@ -12,6 +13,10 @@ import { Tenant } from './tenant.js';
 
 /** Limits that are no larger than those of the module: all tenants share its process. */
 const LIMITS = ['deadline', 'attemptTimeout', 'attempts', 'maxResponseBytes', 'maxConcurrent'] as const;
+
+const SOURCE = 'the tenant source';
+
+const problemsSchema = v.array(v.object({ path: v.string(), expected: v.string() }));
 
 /** Why a key has no tenant: the source knows none, or answered these wrong options. No error: one of a request has a stack of 7 kB. */
 export type Refusal = 'unknown' | readonly ConfigurationProblem[];
@@ -73,24 +78,33 @@ export async function readTenant(
 }
 
 /** What it means that the source threw or was late, or that its options are refused. */
-function readingOf(error: unknown, key: string): Reading {
-  const what = 'the tenant source';
-  if (!isExhibitorError(error)) {
-    const details = { tenant: untrustedText(key), cause: error };
-    const failure = new ExhibitorError('service_unavailable', 'the tenant source failed', details);
-    return { kind: 'failed', what, error: failure };
+function readingOf(thrown: unknown, key: string): Reading {
+  try {
+    if (isExhibitorError(thrown)) {
+      return readingOfOwn(thrown);
+    }
+  } catch {
+    // A host may throw anything, also what throws when it is read.
   }
+  const details = { tenant: untrustedText(key), cause: thrown };
+  const error = new ExhibitorError('service_unavailable', 'the tenant source failed', details);
+  return { kind: 'failed', what: SOURCE, error };
+}
+
+/** The same of an error of this package, which the host may have created. */
+function readingOfOwn(error: AnyExhibitorError): Reading {
   if (error.code === 'unknown_tenant') {
-    // The host threw it.
     return { kind: 'refused', refusal: 'unknown' };
   }
-  // Not by its code: a host may throw an error with that code, which names no options.
-  if (!('problems' in error)) {
-    return { kind: 'failed', what, error };
+  const problems = error.code === 'configuration_invalid' ? error.problems : undefined;
+  const named = v.safeParse(problemsSchema, problems);
+  // An error of the host may have that code, and name no options.
+  if (!named.success) {
+    return { kind: 'failed', what: SOURCE, error };
   }
   return error.isOfHost === true
     ? { kind: 'failed', what: 'the option allowedOrigins', error }
-    : { kind: 'refused', refusal: error.problems };
+    : { kind: 'refused', refusal: named.output };
 }
 
 export function refusalError(refusal: Refusal, key: string): ExhibitorError {

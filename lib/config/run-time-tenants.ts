@@ -170,16 +170,14 @@ export class RunTimeTenants {
   }
 
   #failed(key: string, what: string, error: ExhibitorError): void {
-    // What the host threw is the cause, except of a timeout.
-    const thrown = error.cause ?? error;
     if (this.#lastGood(key) !== undefined) {
       const { staleIfError } = this.settings.tenantCache;
-      this.log.warn(tenantSourceFails(what, key, thrown, staleIfError), `${what} ${key}`);
+      this.log.warn(tenantSourceFails(what, key, error, staleIfError), `${what} ${key}`);
       this.rests.begin(['source', key]);
       return;
     }
     // Visitors can make up keys: those that were never read share a line.
     const named = this.#known.has(key) ? key : '';
-    this.log.error(tenantSourceFails(what, key, thrown), `${what} ${named}`);
+    this.log.error(tenantSourceFails(what, key, error), `${what} ${named}`);
   }
 }

@@ -55,7 +55,7 @@ export class SourceReads {
         }
         entered.push(places);
       }
-      call.setTimeLeft(Math.max(ms, call.remaining()));
+      call.restart(ms);
       call.partner.wasAsked(this.clock.now());
       return await call.race(Promise.resolve(this.source.find(key)));
     } catch (error) {

@@ -152,6 +152,24 @@ describe('exhibitorOptionsFrom', () => {
     ]);
   });
 
+  it.each<[what: string, ofTenant: '' | `${string}_`, others: Record<string, string>, unread: string[]]>([
+    ['the prefix is another one', 'ACME_PROD_', {}, NAMES.map((name) => `ACME_PROD_${name}`)],
+    ['the prefix has one more _', 'ACME__', {}, NAMES.map((name) => `ACME__${name}`)],
+    [
+      'a longer prefix begins names of this tenant',
+      'ACME_',
+      { ACME_LOGIN_TENANT_ID: 'x', ACME_LOGIN_CLIENT_SECRETT: 'x' },
+      ['ACME_LOGIN_TENANT_ID', 'ACME_LOGIN_CLIENT_SECRETT'],
+    ],
+  ])('names variables that another call may not read: %s', (_, prefix, others, unread) => {
+    const env = { ...sandbox.environment('acme', { prefix }), ...others };
+    const problems = problemsOf(() => exhibitorOptionsFrom(env, { prefix: 'ACME_' }));
+    expect(problems.includes('ACME_TENANT_ID is not set')).toBe(prefix !== 'ACME_');
+    expect(warnings).toHaveLength(1);
+    const named = warnings[0]?.replace('not read, since no variable has this name: ', '').split(', ');
+    expect(named?.toSorted()).toEqual(unread.toSorted());
+  });
+
   it('neither crashes on an environment of rubbish nor shows a value of it', () => {
     const name = fc.oneof(
       fc.constantFrom(...NAMES, SECRET_VARIABLE, '__proto__', 'constructor', 'toString'),

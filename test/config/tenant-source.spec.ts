@@ -10,6 +10,7 @@ import {
   type TenantSource,
 } from '../../lib/index.js';
 import { Calls } from '../../lib/call/calls.service.js';
+import { EXHIBITOR_ERROR } from '../../lib/errors/exhibitor.error.js';
 import { Clock } from '../../lib/call/clock.js';
 import { SourceReads } from '../../lib/config/source-reads.js';
 import { startRestHost } from '../exhibitors/rest-host.js';
@@ -82,6 +83,25 @@ const unreadable = {
   },
 } as unknown as TenantOptions;
 const isSilent: Find = () => new Promise(() => undefined);
+
+const trap = (): never => {
+  throw new Error('a trap');
+};
+const revoked = Proxy.revocable({}, {});
+revoked.revoke();
+const ofPackage = { [EXHIBITOR_ERROR]: true };
+const UNREADABLE: [string, unknown][] = [
+  ['a revoked Proxy', revoked.proxy],
+  ['a Proxy that traps has', new Proxy({}, { has: trap })],
+  ['an own error whose code throws', Object.defineProperty({ ...ofPackage }, 'code', { get: trap })],
+  ['an own error without a text', { ...ofPackage, code: 'rate_limited', message: {} }],
+  [
+    'an own error whose cause throws',
+    Object.defineProperty({ ...ofPackage, code: 'aborted' }, 'cause', { get: trap }),
+  ],
+  ['a list of errors that cannot be read', { errors: revoked.proxy }],
+  ['an address that is no text', { code: 'ECONNREFUSED', address: '::1', port: { toString: trap } }],
+];
 
 describe('tenants of a source', () => {
   it.each<[string, Find]>([
@@ -552,6 +572,38 @@ describe('while the source fails', () => {
     expect(await get('globex')).toMatchObject({ key: 'globex' });
   });
 
+  it.each(UNREADABLE)(
+    '(it throws %s, which cannot be read) they are used, others fail, and the log tells both',
+    async (_, thrown) => {
+      const { get, stateKey } = await failing(() => Promise.reject(thrown));
+      expect((await get()).stateKey).toBe(stateKey);
+      await expect(get('globex')).rejects.toHaveProperty('code', expect.any(String));
+      const line = (key: string) =>
+        expect.stringMatching(`^the tenant source fails for the tenant '${key}'; .* \\(.+\\)\n    `);
+      expect([logged.warnings, logged.errors]).toEqual([[line('acme')], [line('globex')]]);
+    },
+  );
+
+  const withProblems = (code: 'configuration_invalid' | 'rate_limited', problems: unknown) =>
+    Object.assign(new ExhibitorError(code, 'of the host'), { problems });
+  it.each<[string, Error]>([
+    ['another code', withProblems('rate_limited', [{ path: 'a', expected: 'b' }])],
+    ['null', withProblems('configuration_invalid', null)],
+    ['a text', withProblems('configuration_invalid', 'none')],
+    ['a list of null', withProblems('configuration_invalid', [null])],
+    ['no texts', withProblems('configuration_invalid', [{ path: 'a', expected: 1 }])],
+  ])('an error of the host with problems, but %s, is a failure, no refusal', async (_, thrown) => {
+    const { get, stateKey, skip } = await failing(() => Promise.reject(thrown));
+    for (let call = 0; call < 2; call++) {
+      expect((await get()).stateKey).toBe(stateKey);
+      await expect(get('globex')).rejects.toBe(thrown);
+      skip(5_001);
+    }
+    const line = (key: string) =>
+      expect.stringMatching(`^the tenant source fails .*'${key}'; .*: of the host$`);
+    expect([logged.warnings, logged.errors]).toEqual([[line('acme')], [line('globex')]]);
+  });
+
   it('the log says why once a minute for each tenant', async () => {
     const { get, skip, answerWith } = await failing(fromDatabase, { staleIfError: 1_800_000 });
     await get('globex');
@@ -720,6 +772,38 @@ describe('reads of a source at a time', () => {
     const count = asked.length;
     await expect(get(last)).rejects.toMatchObject({ code: 'unknown_tenant' });
     expect(asked).toHaveLength(count);
+  });
+
+  it('that waited for a place have their whole time with the source: callers join them, and what they find is kept', async () => {
+    const { asked, get } = await boot(async () => pause(200).then(() => apiOnly()), {
+      http: { deadline: 300 },
+    });
+    const first = allAt(16, get);
+    const waiting = get().catch(({ code }) => code);
+    await first;
+    expect(await waiting).toBe('deadline_exceeded');
+    await pause(30);
+    // The read began 330 ms ago, and its source 130 ms ago.
+    await get();
+    await get();
+    expect(asked.filter((key) => key === 'acme')).toHaveLength(1);
+  });
+
+  it('that waited for a place and never end are joined no longer than that', async () => {
+    const { source, asked, get } = await boot(async () => pause(100).then(() => apiOnly()), {
+      http: { deadline: 300 },
+    });
+    const first = allAt(16, get);
+    const settled = () => get().catch(() => undefined);
+    const callers = [settled()];
+    source.find = isSilent;
+    await first;
+    for (let call = 0; call < 6; call++) {
+      callers.push(settled());
+      await pause(100);
+    }
+    expect(asked.filter((key) => key === 'acme')).toHaveLength(2);
+    await Promise.all(callers);
   });
 
   it('of a silent source are told as its error, and those that wait for a place as too many keys', async () => {

@@ -1,6 +1,5 @@
 /** What the functions of a host do wrong. */
-import { isExhibitorError } from '../../errors/is-exhibitor-error.js';
-import { isRecord } from '../../model/json-values.js';
+import { EXHIBITOR_ERROR } from '../../errors/exhibitor.error.js';
 import { untrustedText } from '../../model/untrusted-text.js';
 import type { Problem } from './problem.interface.js';
 
@@ -57,9 +56,9 @@ function isError(thrown: unknown): boolean {
 }
 
 /** A member of what a host threw; none where its accessor throws. */
-function memberOf(thrown: unknown, name: string): unknown {
+function memberOf(thrown: unknown, name: PropertyKey): unknown {
   try {
-    return isRecord(thrown) ? thrown[name] : undefined;
+    return typeof thrown === 'object' && thrown !== null ? Reflect.get(thrown, name) : undefined;
   } catch {
     return undefined;
   }
@@ -79,12 +78,12 @@ export function storeDown(error: unknown): string {
 function reasonOf(error: unknown): string {
   // The connection error is the cause of what a client throws. Node tries all addresses of a name.
   const cause = memberOf(error, 'cause') ?? error;
-  const errors = memberOf(cause, 'errors');
-  const connection: unknown = Array.isArray(errors) ? errors[0] : cause;
+  const connection = memberOf(memberOf(cause, 'errors'), 0) ?? cause;
   const [code, address] = [textIn(connection, 'code'), textIn(connection, 'address')];
   if (code !== '') {
+    const port = memberOf(connection, 'port');
     return untrustedText(
-      address === '' ? code : `${code} ${address}:${String(memberOf(connection, 'port'))}`,
+      address === '' ? code : `${code} ${address}${typeof port === 'number' ? `:${port}` : ''}`,
     );
   }
   return untrustedText(textIn(error, 'name')) || 'unknown error';
@@ -93,7 +92,7 @@ function reasonOf(error: unknown): string {
 /**
  * The tenant source failed for this tenant, or `allowedOrigins` for what it answered: `what`.
  *
- * @param error what the host threw
+ * @param error its cause is what the host threw; without one, the host threw it, or it is a timeout
  * @param staleIfError where the last good options serve: for how long at most, in ms
  */
 export function tenantSourceFails(what: string, key: string, error: unknown, staleIfError?: number): string {
@@ -102,9 +101,12 @@ export function tenantSourceFails(what: string, key: string, error: unknown, sta
       ? 'no options of it can be used'
       : `its last good options are used for ${staleIfError} ms at most`;
   const line = `${what} fails for the tenant '${untrustedText(key)}'; ${effect}`;
-  return isExhibitorError(error)
-    ? `${line}: ${untrustedText(error.message, 300)}`
-    : `${line} (${reasonOf(error)})\n${stackText(error)}`;
+  const thrown = memberOf(error, 'cause') ?? error;
+  // Not by `isExhibitorError`: a Proxy may make it throw.
+  const ownMessage = memberOf(thrown, EXHIBITOR_ERROR) === true ? textIn(thrown, 'message') : '';
+  return ownMessage === ''
+    ? `${line} (${reasonOf(thrown)})\n${stackText(thrown)}`
+    : `${line}: ${untrustedText(ownMessage, 300)}`;
 }
 
 /** With `session: 'host'`. */
