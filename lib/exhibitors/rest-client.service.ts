@@ -48,7 +48,7 @@ export class RestClient {
   /**
    * The 2xx reply to a GET with bearer token and tenant header (service specification, Authentication). After a 401 the request is sent once more where there is another token.
    *
-   * @throws {ExhibitorError} `access_denied` for the second 401 or a 403, `not_found`, `request_rejected` for any other
+   * @throws {ExhibitorError} `access_denied` for a 401 where no other token helps, or a 403, `not_found`, `request_rejected` for any other
    * 4xx, and errors of {@link Transport.send} and the token service
    */
   async get(tenant: Tenant, request: RestRequest, call: Call): Promise<TransportReply> {
@@ -85,26 +85,25 @@ export class RestClient {
   }
 
   /**
-   * The records of a reply: the output of `exhibitorSchema`, or the rows as they are.
+   * The records of a reply: the output of `exhibitorSchema`, or the rows as they are. No promise unless the schema is asynchronous.
    *
    * @throws {ExhibitorError} `malformed_response` with the path of the first issue, without values; an error thrown by the
    * schema is its `cause`
    */
-  async records<T>(rows: readonly unknown[], place: RowsPlace, call: Call): Promise<T[]> {
+  records<T>(rows: readonly unknown[], place: RowsPlace, call: Call): T[] | Promise<T[]> {
     const schema = this.#schema;
-    const refuse = (isRefused: (row: unknown) => boolean, problem: string): void => {
-      const index = rows.findIndex(isRefused);
-      if (index !== -1) {
-        throw malformed(problem, [index], place);
-      }
-    };
-    refuse(isEmptyObject, 'is an empty object');
+    const empty = rows.findIndex(isEmptyObject);
+    if (empty !== -1) {
+      throw malformed('is an empty object', [empty], place);
+    }
     if (schema === undefined) {
-      refuse((row) => !isRecord(row), 'is not an object');
+      const other = rows.findIndex((row) => !isRecord(row));
+      if (other !== -1) {
+        throw malformed('is not an object', [other], place);
+      }
       return rows as T[];
     }
     const results = rows.map((row, index) => this.#validate(schema, row, index, place));
-    // Without a promise for each record, unless the schema is asynchronous.
     return results.some((result) => result instanceof Promise)
       ? (call.race(Promise.all(results)) as Promise<T[]>)
       : (results as T[]);

@@ -107,10 +107,14 @@ export class SharedValues implements BeforeApplicationShutdown {
     ttl: number,
     rules: Pick<WriteOptions, 'ifAbsent'> = {},
   ): Promise<void> {
-    const attempt = async (): Promise<boolean> =>
-      (await this.write(kind, name, text, ttl, { evenAtRest: true, ...rules })) === true ||
+    const attempt = async (): Promise<boolean> => {
+      const written = await this.write(kind, name, text, ttl, { evenAtRest: true, ...rules });
+      if (written !== false || rules.ifAbsent !== true) {
+        return written === true;
+      }
       // A store that is full returns false, too.
-      (rules.ifAbsent === true && typeof (await this.read(kind, name, true)) === 'string');
+      return typeof (await this.read(kind, name, true)) === 'string';
+    };
     if (!(await attempt())) {
       this.#waiting.set(name, attempt, { ttl });
       const line =
