@@ -46,7 +46,8 @@ export class RestClient {
   }
 
   /**
-   * The 2xx reply to a GET with bearer token and tenant header (service specification, Authentication). After a 401 the request is sent once more where there is another token.
+   * The 2xx reply to a GET with bearer token and tenant header (service specification, Authentication). After a 401 the request is sent
+   * once more where there is another token.
    *
    * @throws {ExhibitorError} `access_denied` for a 401 where no other token helps, or a 403, `not_found`, `request_rejected` for any other
    * 4xx, and errors of {@link Transport.send} and the token service

@@ -93,19 +93,12 @@ export class NetworkErrors {
       return proxyRefused(proxyStatus, sentAt);
     }
     const isOther = dispatcher !== undefined && !isConnected && unreached !== new URL(origin).host;
-    return isOther
-      ? failed(NOT_REACHED, {
-          ...later,
-          noReply: 'unreached',
-          blame: 'dispatcher',
-          why: `${code} at ${unreached}`,
-        })
-      : failed(NOT_REACHED, {
-          ...later,
-          noReply: 'unreached',
-          blame: dispatcher === undefined ? 'partner' : 'either',
-          why: code,
-        });
+    const notReached = { ...later, noReply: 'unreached' } as const;
+    if (isOther) {
+      return failed(NOT_REACHED, { ...notReached, blame: 'dispatcher', why: `${code} at ${unreached}` });
+    }
+    const blame = dispatcher === undefined ? 'partner' : 'either';
+    return failed(NOT_REACHED, { ...notReached, blame, why: code });
   }
 
   readonly #hear = (message: unknown): void => {
